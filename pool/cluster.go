@@ -82,6 +82,7 @@ type cluster struct {
 	pendingAcquires map[string]*shard  // the shard of each unanswered acquire, by token
 	sessions        rawConns           // of dial
 	hint            string             // the target of the last redirect, which knows the newest map
+	gap             string             // why the slot map has slots without a master, if it says why
 	closed          bool
 	redirects       int64 // commands that were redirected
 }
@@ -119,7 +120,7 @@ func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
 	if err != nil {
 		// The master may be gone, so the map is queried before the next dial.
 		cl.wake.Set()
-		return nil, err
+		return nil, sh.unreachable(sh.address, err)
 	}
 	s.address = sh.address
 	// The master may have lost its slots during the dial. The next map then ends the connection,

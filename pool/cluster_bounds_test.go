@@ -34,7 +34,7 @@ func TestAClusterHasABoundedNumberOfMembersWhateverItSays(t *testing.T) {
 		for round := range 3 {
 			all, err := parseSlots(mapOf(maxShards, fmt.Sprintf("h%d-", round)), nil, "me:7")
 			require.NoError(t, err)
-			clusterOf(n).apply(all)
+			clusterOf(n).apply(all, "")
 			synctest.Wait()
 			require.Equal(t, maxShards, memberCount(n))
 		}
@@ -53,7 +53,7 @@ func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 		require.NoError(t, err)
 		clusterOf(n).mu.Lock()
 		for _, r := range all {
-			clusterOf(n).shardOfLocked(r.address)
+			clusterOf(n).shardOfLocked(r.address, "")
 		}
 		clusterOf(n).mu.Unlock()
 		r := acquiring("A", longTTL, "x").on(n).reply(t)
@@ -75,7 +75,7 @@ func TestFewMastersAreQueriedForTheMapAndFewErrorsReported(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		all, err := parseSlots(mapOf(maxShards, "h"), nil, "me:7")
 		require.NoError(t, err)
-		clusterOf(n).apply(all)
+		clusterOf(n).apply(all, "")
 		synctest.Wait()
 		asked := clusterOf(n).candidates()
 		require.Len(t, asked, maxCandidates+1)

@@ -35,13 +35,24 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 	return all, unserved
 }
 
+// whyUnserved returns why slots have no master, and what to do.
+func (cl *cluster) whyUnserved() string {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if cl.gap != "" {
+		return cl.gap
+	}
+	return "bring their masters back, or CLUSTER ADDSLOTS"
+}
+
 // pingAll answers a Ping when all masters have, because a lock may be on any of them.
 func (cl *cluster) pingAll(c *command.Command) {
 	all, unserved := cl.masters()
 	if unserved > 0 {
 		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
 		// whole.
-		reject(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots))
+		reject(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots,
+			cl.whyUnserved()))
 		return
 	}
 	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
@@ -89,6 +100,10 @@ func (p *pings) Answer(_ *command.Command, r command.Reply) {
 // examine examines all masters at the same time. The facts are those of the first one in order
 // that answers; the findings are of all.
 func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
+	within := cl.node.cfg.DialTimeout
+	if end, ok := ctx.Deadline(); ok {
+		within = min(within, time.Until(end).Round(time.Millisecond))
+	}
 	// Without a slot map the masters are unknown.
 	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
@@ -107,8 +122,7 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 	replicas := 0
 	for i, e := range each {
 		if errs[i] != nil {
-			said = append(said, command.Finding{Grade: command.Error, Code: command.CodeUnreachable, Text: fmt.Sprintf(
-				"%s could not be examined: %v", all[i].node.label, withoutContextError(errs[i]))})
+			said = append(said, command.Unreachable(all[i].node.label, errs[i], within))
 			continue
 		}
 		// One set of facts describes the whole Cluster in a report. The masters are sorted, so it
@@ -140,7 +154,7 @@ func (cl *cluster) topologyFindings(masters, unserved, replicas int) (all []comm
 	}
 	add(command.Note, "is a Redis Cluster of %d masters, and one vote", masters)
 	if unserved > 0 {
-		add(command.Error, "has %d of %d slots unassigned: bring their masters back, or CLUSTER ADDSLOTS", unserved, command.Slots)
+		add(command.Error, "has %d of %d slots unassigned: %s", unserved, command.Slots, cl.whyUnserved())
 	}
 	if replicas > 0 {
 		add(command.Warning, "may promote a replica that lacks the locks that its master granted last, and no restart guard keeps that one from "+

@@ -1,7 +1,13 @@
 package pool
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,7 +192,7 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 	}
 	all, err := parseSlots(list, nil, "me:7")
 	require.NoError(t, err)
-	require.Equal(t, []slotRange{{0, 9, "a:1"}, {10, 10, "me:2"}, {11, 11, "me:3"}, {13, 16383, "[::1]:5"}}, all)
+	require.Equal(t, []slotRange{{0, 9, "a:1"}, {10, 10, "me:2"}, {11, 11, "me:3"}, {12, 12, noHost}, {13, 16383, "[::1]:5"}}, all)
 	for _, wrong := range []any{
 		[]any{},
 		[]any{int64(1)},
@@ -205,11 +211,108 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 		require.Error(t, err, "%v", wrong)
 	}
 	for text, want := range map[string]string{
-		"MOVED 5 a:1": "a:1", "ASK 5 a:1": "a:1", "MOVED 5 :1": "me:1", "MOVED 5 ::1:7": "[::1]:7", "MOVED 5 [::1]:7": "[::1]:7",
+		"MOVED 5 ?:1": "", "MOVED 5 a:1": "a:1", "ASK 5 a:1": "a:1", "MOVED 5 :1": "me:1", "MOVED 5 ::1:7": "[::1]:7", "MOVED 5 [::1]:7": "[::1]:7",
 		"MOVED 16384 a:1": "", "MOVED -1 a:1": "", "MOVED x a:1": "", "MOVED 5 a": "", "MOVED 5 a:x": "", "MOVED 5": "", "ERR MOVED 5 a:1": "", "": "",
 	} {
 		asking, _, address := redirection(text, "me:7")
 		require.Equal(t, want, address, text)
 		require.Equal(t, text == "ASK 5 a:1", asking, text)
 	}
+}
+
+// unreached is an address of the documentation range, where nothing listens.
+const unreached = "192.0.2.1:7000"
+
+// refusing dials as dial, but for unreached.
+func refusing(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == unreached {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		}
+		return dial(ctx, network, address)
+	}
+}
+
+// withAnnounced runs a test on a node of a Cluster that announces an address for its third master.
+func withAnnounced(t *testing.T, address string, f func(t *testing.T, cl *fakeredis.Cluster, n *Node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cl := fakeredis.NewCluster("c", 3, command.Slot)
+		defer cl.Close()
+		cl.Announce(cl.Masters[2], address)
+		n := openedCluster(t, cl, func(c *Config) { c.Dial = refusing(cl.Dial) })
+		defer n.Close()
+		synctest.Wait()
+		f(t, cl, n)
+	})
+}
+
+// keyOn returns a key whose slot the master has.
+func keyOn(cl *fakeredis.Cluster, m *fakeredis.Master) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("k", i); cl.Owner(key) == m {
+			return key
+		}
+	}
+}
+
+func TestWhoNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
+	withAnnounced(t, unreached, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		const named = "; its Cluster (c-1:6379) named 192.0.2.1:7000: if clients can't reach this address, set cluster-announce-ip and " +
+			"cluster-announce-port on that server"
+		r := acquiring("A", longTTL, keyOn(cl, cl.Masters[2])).on(n).reply(t)
+		require.ErrorContains(t, r.Err, "connection refused"+named)
+		require.Equal(t, "n1 at 192.0.2.1:7000 could not be examined: connection refused: no server listens there: start it"+named,
+			examined(t, n).Findings[0].Text)
+
+		cl.Masters[1].Stop() // it is named by its own address, which the configuration does not have
+		require.Contains(t, codes(examined(t, n).Findings), "error unreachable")
+		cl.Masters[0].Stop() // it is configured
+		r = examining().on(n).reply(t)
+		require.Equal(t, command.Failed, r.Outcome)
+		require.ErrorContains(t, r.Err, named)
+		require.NotContains(t, r.Err.Error(), "named c-1:6379")
+	})
+}
+
+// MOVED names an address as well, and the server there may fail in the handshake only.
+func TestWhoNamedAnAddressThatDoesNotAnswerIsSaid(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		to := cl.Add()
+		to.Freeze()
+		key := keyOn(cl, cl.Masters[1])
+		cl.MoveSlot(key, to)
+		c := acquiring("A", longTTL, key).on(n)
+		r := c.reply(t)
+		require.ErrorContains(t, r.Err, "handshake took longer than the dial timeout of 5s; its Cluster (c-")
+		require.ErrorContains(t, r.Err, ":6379) named c-4:6379: ")
+		found := examining().within(n, time.Second).on(n).reply(t).Diagnosis.Findings
+		i := slices.IndexFunc(found, func(f command.Finding) bool { return f.Code == command.CodeUnreachable })
+		require.Contains(t, found[i].Text, "n1 at c-4:6379 could not be examined: no answer within 1s: ")
+		require.Contains(t, found[i].Text, ":6379) named c-4:6379: ")
+	})
+}
+
+func TestASlotMapWithoutAHostOrAPortSaysWhatToSet(t *testing.T) {
+	for address, want := range map[string]string{
+		"?:7000": `the slot map names a master by the host "?": set cluster-announce-hostname`,
+		"c-3:0":  "the slot map names a master by the port 0, ",
+	} {
+		withAnnounced(t, address, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+			all := examined(t, n).Findings
+			require.Contains(t, all[len(all)-1].Text, "n1 has 5461 of 16384 slots unassigned: c-1:6379: "+want)
+			require.ErrorContains(t, pinging().on(n).reply(t).Err, want)
+			if address == "?:7000" {
+				r := acquiring("A", longTTL, keyOn(cl, cl.Masters[2])).on(n).reply(t)
+				require.ErrorContains(t, r.Err, "MOVED")
+				require.ErrorContains(t, r.Err, "names no host: set cluster-announce-hostname")
+				require.NotErrorIs(t, r.Err, command.ErrTimeout)
+			}
+		})
+	}
+	_, err := parseSlots([]any{[]any{int64(0), int64(16383), []any{[]byte("?"), int64(7000), []byte("id")}}}, nil, "me:7")
+	require.EqualError(t, err, `the slot map names a master by the host "?": set cluster-announce-hostname on that server, or `+
+		"cluster-preferred-endpoint-type ip")
+	_, err = parseSlots([]any{}, nil, "me:7")
+	require.ErrorIs(t, err, errNoMap)
 }

@@ -333,9 +333,9 @@ func TestAnUndoDoesNotFollowItsAcquireToARetiredMaster(t *testing.T) {
 		clusterOf(n).mu.Lock()
 		m := clusterOf(n).shards[a.Addr()]
 		m.slotlessSince = n.cfg.Clock.Now().Add(-n.cfg.HardTimeout)
-		other := clusterOf(n).shardOfLocked(b.Addr())
+		other := clusterOf(n).shardOfLocked(b.Addr(), "")
 		clusterOf(n).pendingAcquires["B"] = other
-		gone := clusterOf(n).assignLocked([]slotRange{{0, command.Slots - 1, b.Addr()}})
+		gone := clusterOf(n).assignLocked([]slotRange{{0, command.Slots - 1, b.Addr()}}, "")
 		kept := clusterOf(n).pendingAcquires["B"]
 		clusterOf(n).mu.Unlock()
 		require.Same(t, other, kept, "that of another master")

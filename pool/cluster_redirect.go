@@ -34,7 +34,7 @@ func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 	// The destination is recorded before the command is queued there, so every later undo follows
 	// it. An undo between the two steps may be queued first. Its acquire was cancelled before that,
 	// and is then never written.
-	to := sh.cluster.onMoved(c, asking, slot, address)
+	to := sh.onMoved(c, asking, slot, address)
 	if to == nil {
 		c.Fail(ErrClosed)
 		return true
@@ -87,14 +87,15 @@ func (cl *cluster) knowsOrHasRoomFor(address string) bool {
 
 // onMoved records where a command goes, and the owner of the slot unless the slot is still being
 // moved. It returns nil if the node is closed.
-func (cl *cluster) onMoved(c *command.Command, asking bool, slot int, address string) *shard {
+func (sh *shard) onMoved(c *command.Command, asking bool, slot int, address string) *shard {
+	cl := sh.cluster
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if cl.closed {
 		return nil
 	}
 	// The shard is made if the map does not have it yet: the redirect is newer than the map.
-	to := cl.shardOfLocked(address)
+	to := cl.shardOfLocked(address, sh.address)
 	cl.redirects++
 	switch {
 	case !asking:

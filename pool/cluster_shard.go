@@ -1,6 +1,12 @@
 package pool
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
@@ -10,28 +16,53 @@ import (
 type shard struct {
 	single
 	cluster       *cluster
+	dialer        *poolDialer
 	address       string
+	namedBy       string        // who named the address last; guarded by cluster.mu
 	slotlessSince clock.Instant // since when it has no slot; 0 while it has one; guarded by cluster.mu
 }
 
-// shardOfLocked returns the shard of an address, and makes it if necessary. The cluster must not
-// be closed.
-func (cl *cluster) shardOfLocked(address string) *shard {
+// shardOfLocked returns the shard of an address that a member named, and makes it if necessary. The
+// cluster must not be closed.
+func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
 	sh := cl.shards[address]
 	if sh == nil {
 		// A copy with its own address. Everything else, also the name in errors and votes, is that
 		// of the Cluster.
 		cfg := *cl.node.cfg
 		cfg.Cluster, cfg.Address = nil, address
-		n := newNode(&cfg, newOwnPool(&cfg))
-		sh = &shard{single: single{n}, cluster: cl, address: address}
-		n.kind, n.whole, n.label = sh, cl.node, cfg.Name+" at "+address
+		n := newNode(&cfg, nil)
+		sh = &shard{single: single{n}, cluster: cl, dialer: newOwnPool(&cfg), address: address, namedBy: namedBy}
+		n.dialer, n.kind, n.whole, n.label = sh, sh, cl.node, cfg.Name+" at "+address
 		// The shard ends with the node at the latest. start only starts goroutines, so it may be
 		// called under cluster.mu.
 		sh.node.start(cl.node.life)
 		cl.shards[address] = sh
 	}
 	return sh
+}
+
+// dial connects to the master.
+func (sh *shard) dial(ctx context.Context) (*rawConn, error) {
+	s, err := sh.dialer.dial(ctx)
+	if err != nil {
+		return nil, sh.unreachable(sh.address, err)
+	}
+	return s, nil
+}
+
+func (sh *shard) close() error { return sh.dialer.close() }
+
+// unreachable adds which member named the address, unless the configuration has it too.
+func (sh *shard) unreachable(_ string, err error) error {
+	if slices.Contains(sh.cluster.node.cfg.Cluster, sh.address) {
+		return err
+	}
+	sh.cluster.mu.Lock()
+	by := sh.namedBy
+	sh.cluster.mu.Unlock()
+	return namedError(err, fmt.Sprintf("its Cluster (%s) named %s: if clients can't reach this address, set cluster-announce-ip and "+
+		"cluster-announce-port on that server", by, sh.address))
 }
 
 // connEnded queries the slot map: another master may have the slots now.
@@ -43,6 +74,10 @@ func (sh *shard) connEnded(pl *pipeline) {
 // checkReply assumes that other processes wait for a released name: a master does not count the
 // subscribers on other shards.
 func (sh *shard) checkReply(c *command.Command, _ string, r command.Reply) command.Reply {
+	var se *ServerError
+	if errors.As(r.Err, &se) && (se.Code == "MOVED" || se.Code == "ASK") && strings.Contains(se.Text, " "+noHost+":") {
+		r.Err = fmt.Errorf("pool: %w: %s names no host: %s", r.Err, sh.address, setHostname)
+	}
 	if c.ReportWaiters {
 		r.RemoteWaiters = r.Outcome != command.Unknown
 	}

@@ -11,6 +11,26 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
+// noHost and noPort are in the place of an address that no client can use.
+const (
+	noHost = "?"
+	noPort = ":0"
+
+	setHostname = "set cluster-announce-hostname on that server, or cluster-preferred-endpoint-type ip"
+)
+
+// gapOf returns why a range has no master that a client can use, or "" if it has one.
+func gapOf(address string) string {
+	switch address {
+	case noHost:
+		return `the slot map names a master by the host "?": ` + setHostname
+	case noPort:
+		return "the slot map names a master by the port 0, because it serves either TLS or plain connections only, and this is one of the " +
+			"other kind: use the Cluster's other scheme (redis+cluster, rediss+cluster), or give that server both ports"
+	}
+	return ""
+}
+
 // slotRange is a range of slots and the address of its master.
 type slotRange struct {
 	first, last int
@@ -67,11 +87,16 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		if name == "" {
 			name = host
 		}
-		if name == "?" || port == 0 {
-			continue // it has no name that a client could use
+		var address string
+		switch {
+		case name == noHost:
+			all = append(all, slotRange{first, last, noHost})
+			continue
+		case port == 0:
+			all = append(all, slotRange{first, last, noPort})
+			continue
 		}
-		address, err := endpoint(name, strconv.Itoa(port))
-		if err != nil {
+		if address, err = endpoint(name, strconv.Itoa(port)); err != nil {
 			return nil, err
 		}
 		// Every master costs connections and goroutines, so their number is bounded before any is
@@ -81,11 +106,15 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		}
 		all = append(all, slotRange{first, last, address})
 	}
-	// An empty map would unassign all slots. It is taken for an error, and the present map remains.
-	if len(all) == 0 {
-		return nil, errNoMap
+	// A map without masters would unassign all slots. It is taken for an error, and the present map
+	// remains.
+	switch {
+	case len(masters) > 0:
+		return all, nil
+	case len(all) > 0:
+		return nil, errors.New(gapOf(all[0].address))
 	}
-	return all, nil
+	return nil, errNoMap
 }
 
 // endpoint returns the address of a host and port that a server named. It refuses what cannot be
@@ -93,7 +122,7 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 func endpoint(host, port string) (string, error) {
 	// 16 bits: a larger number is not a port.
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || checkText("host", host, maxName, graphic) != nil {
+	if err != nil || n == 0 || host == noHost || checkText("host", host, maxName, graphic) != nil {
 		return "", errNoAddress
 	}
 	return net.JoinHostPort(host, port), nil

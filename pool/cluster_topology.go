@@ -71,7 +71,7 @@ func (cl *cluster) refresh(ctx context.Context) error {
 	for _, address := range candidates {
 		all, err := cl.ask(ctx, address)
 		if err == nil {
-			cl.apply(all)
+			cl.apply(all, address)
 			return nil
 		}
 		// A text for each of 1,024 members would fill the log.
@@ -117,37 +117,40 @@ func (cl *cluster) candidates() []string {
 
 // ask queries one member for the slot map.
 func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, err error) {
-	ctx, cancel := context.WithTimeout(ctx, min(queryTimeout, cl.node.cfg.DialTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, min(queryTimeout, cl.node.cfg.DialTimeout), errNoAnswer)
 	// Bounded for each member, so a frozen one delays the others by a second at most.
 	defer cancel()
 	s, err := cl.topologyClient.dialReady(context.WithValue(ctx, addressKey{}, address))
-	if err == nil {
-		defer s.close()
-		defer s.abort()
-		// redigo's read ignores ctx. Closing the socket ends it.
-		stop := context.AfterFunc(ctx, s.abort)
-		defer stop()
-		// A slot map is larger than any other reply, so this connection has limits of its own.
-		s.in.scan.Limits = topologyLimits
-		err = s.run([]step{{"CLUSTER", []any{"SLOTS"}, func(reply any, err error) error {
-			all, err = parseSlots(reply, err, address)
-			return err
-		}}})
+	if err != nil {
+		return nil, err
 	}
+	defer s.close()
+	defer s.abort()
+	// redigo's read ignores ctx. Closing the socket ends it.
+	stop := context.AfterFunc(ctx, s.abort)
+	defer stop()
+	// A slot map is larger than any other reply, so this connection has limits of its own.
+	s.in.scan.Limits = topologyLimits
+	err = s.run([]step{{"CLUSTER", []any{"SLOTS"}, func(reply any, err error) error {
+		all, err = parseSlots(reply, err, address)
+		return err
+	}}})
 	// The abort fails the read with an error of the network, which would hide the reason.
 	if err != nil && ctx.Err() != nil {
-		return nil, errors.New("no answer in time")
+		return nil, errNoAnswer
 	}
 	return all, err
 }
 
-// apply replaces the slot map. Commands that wait for a map are sent. Commands queued for a
+var errNoAnswer = errors.New("no answer in time")
+
+// apply replaces the slot map by that of a member. Commands that wait for a map are sent. Commands queued for a
 // master that has lost its slot move to the new owner. A shard without slots for the hard timeout
 // is retired. Safety does not depend on the map, because a master knows its own slots.
 //
 // Everything after the mutex is released may take pipeline.mu or answer commands. The new map is
 // in place by then, so a command that is routed again meanwhile follows it.
-func (cl *cluster) apply(all []slotRange) {
+func (cl *cluster) apply(all []slotRange, by string) {
 	cl.mu.Lock()
 	// The node's Close has the list of all shards by now, and closes them. A shard that a later map
 	// made would not be on that list.
@@ -155,7 +158,7 @@ func (cl *cluster) apply(all []slotRange) {
 		cl.mu.Unlock()
 		return
 	}
-	gone := cl.assignLocked(all)
+	gone := cl.assignLocked(all, by)
 	// Both lists are taken together with the new map, so no command is both unrouted and sent, and no
 	// new connection is among the stale ones.
 	waiting, lost := cl.unrouted, cl.staleConnsLocked()
@@ -181,16 +184,20 @@ func (cl *cluster) apply(all []slotRange) {
 // assignLocked records the owners of the slots. It removes and returns the shards that have had
 // no slot for the hard timeout. While there are too many shards, it removes others without a slot
 // at once.
-func (cl *cluster) assignLocked(all []slotRange) (gone []*shard) {
+func (cl *cluster) assignLocked(all []slotRange, by string) (gone []*shard) {
 	now := cl.node.cfg.Clock.Now()
 	// The map replaces the old one as a whole: a slot that it does not name has no owner.
-	cl.slotOwners = [command.Slots]*shard{}
+	cl.slotOwners, cl.gap = [command.Slots]*shard{}, ""
 	busy := make(map[*shard]bool, len(cl.shards))
 	for _, r := range all {
+		if gap := gapOf(r.address); gap != "" {
+			cl.gap = by + ": " + gap
+			continue
+		}
 		// A new address gets a shard of its own here. A known one keeps its shard, with its
 		// connections and its unanswered commands.
-		sh := cl.shardOfLocked(r.address)
-		busy[sh], sh.slotlessSince = true, 0
+		sh := cl.shardOfLocked(r.address, by)
+		busy[sh], sh.slotlessSince, sh.namedBy = true, 0, by
 		for slot := r.first; slot <= r.last; slot++ {
 			cl.slotOwners[slot] = sh
 		}

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -78,11 +77,13 @@ func (n *Node) examine(c *command.Command) {
 	go func() {
 		defer n.exams.end()
 		// A command without a clock has no end of its own, so the dial timeout is the only bound.
-		bound := n.cfg.DialTimeout
+		bound, cause := n.cfg.DialTimeout, error(nil)
 		if c.Clock != nil {
-			bound = min(bound, c.NotAfter.Sub(c.Clock.Now()))
+			if own := c.NotAfter.Sub(c.Clock.Now()); own < bound {
+				bound, cause = own, command.ErrTimeout
+			}
 		}
-		ctx, cancel := context.WithTimeout(n.life, bound)
+		ctx, cancel := context.WithTimeoutCause(n.life, bound, cause)
 		defer cancel()
 		// Before the dial: a command that its caller has given up must not cost a connection.
 		if !c.MarkSent() {
@@ -90,9 +91,6 @@ func (n *Node) examine(c *command.Command) {
 			return
 		}
 		found, err := n.kind.examine(ctx, c.Request)
-		if bound < n.cfg.DialTimeout && errors.Is(err, errHandshakeTimeout) {
-			err = command.ErrTimeout // the caller's time was over, and not the dial timeout
-		}
 		if err != nil {
 			// Failed and not Unknown: an examination writes nothing that would have to be undone.
 			c.Answer(command.Reply{Outcome: command.Failed, Err: withoutContextError(err)})

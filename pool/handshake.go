@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
@@ -38,7 +39,7 @@ func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 		return err
 	}
 	if err := s.run(append(steps, behind...)); err != nil {
-		return n.abortReason(ctx, err)
+		return n.kind.unreachable(s.address, n.abortReason(ctx, err))
 	}
 	return nil
 }
@@ -61,16 +62,25 @@ func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	return s, nil
 }
 
-// errHandshakeTimeout is the first part of the error of a handshake that its context ended.
-var errHandshakeTimeout = errors.New("pool: the handshake took longer than the dial timeout")
-
 // abortReason returns the error of a handshake. Aborting the connection fails its read with an
-// error of the network, which would hide that the dial timeout was the reason.
+// error of the network, which would hide that the dial timeout was the reason, or the cause of ctx.
 func (n *Node) abortReason(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w of %v", errHandshakeTimeout, n.cfg.DialTimeout)
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("pool: the handshake took longer than the dial timeout of %v", n.cfg.DialTimeout)
+}
+
+// namedError returns err with who named the address, unless err is the reply of a server: that says
+// enough.
+func namedError(err error, named string) error {
+	if isServerError(err) {
+		return err
+	}
+	return &command.NamedError{Err: err, Named: named}
 }
 
 // handshakeSteps returns the steps that every connection begins with. A wrapped pool's dial function

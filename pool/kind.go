@@ -25,6 +25,9 @@ type kind interface {
 	redirect(pc *pipeConn, c *command.Command, err error) bool
 	// checkReply returns what the reply of the server at address counts as.
 	checkReply(c *command.Command, address string, r command.Reply) command.Reply
+	// unreachable returns why the server at address can't be dialled, or does not answer the
+	// handshake: err, and who named the address.
+	unreachable(address string, err error) error
 	// connEnded is told that a connection ended or could not be made.
 	connEnded(pl *pipeline)
 
@@ -77,6 +80,8 @@ func (single) rejectReason(*command.Command, string) error { return nil }
 func (single) redirect(*pipeConn, *command.Command, error) bool { return false }
 
 func (single) checkReply(_ *command.Command, _ string, r command.Reply) command.Reply { return r }
+
+func (single) unreachable(_ string, err error) error { return err }
 
 func (single) connEnded(*pipeline) {}
 

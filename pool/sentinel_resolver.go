@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -241,12 +242,26 @@ func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
 	s, err := sr.dialer.dial(context.WithValue(ctx, addressKey{}, address))
 	if err != nil {
 		sr.wakeAll() // it may no longer be the master
-		return nil, err
+		return nil, sr.unreachable(address, err)
 	}
 	// Set before track, which compares it.
 	s.address = address
 	sr.track(s)
 	return s, nil
+}
+
+// unreachable adds which Sentinels named the address.
+func (sr *sentinelResolver) unreachable(address string, err error) error {
+	sr.mu.Lock()
+	defer sr.mu.Unlock()
+	var by []string
+	for _, n := range sr.answers {
+		if n.master == address {
+			by = append(by, n.sentinel)
+		}
+	}
+	return namedError(err, fmt.Sprintf("its Sentinels (%s) named %s: if clients can't reach this address, correct it in SENTINEL MONITOR, and "+
+		"set replica-announce-ip on the servers and sentinel announce-ip on the Sentinels", strings.Join(by, ", "), address))
 }
 
 // track ends the connection when another master is named. The master may have changed during the

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // The master that was named before may have been replaced already.
@@ -50,5 +52,32 @@ func TestADialEndsAsSoonAsNoSentinelCanBeQueried(t *testing.T) {
 		_, err := sr.waitMaster(ctx)
 		require.ErrorContains(t, err, "follows 3 Sentinels")
 		require.Zero(t, time.Since(began))
+	})
+}
+
+func TestWhichSentinelsNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
+		votesAs(t, n, quarantinedLonger(), h.a)
+		h.sentinels[0].Stop()
+		for _, s := range h.sentinels[1:] {
+			s.SetMaster("m", unreached)
+		}
+		h.a.Stop()
+		time.Sleep(2 * extraQuarantine)
+		const named = "; its Sentinels (s2:6379, s3:6379) named 192.0.2.1:7000: if clients can't reach this address, correct it in SENTINEL MONITOR, " +
+			"and set replica-announce-ip on the servers and sentinel announce-ip on the Sentinels"
+		r := holdingUnder(quarantinedLonger(), "A", "k").on(n).reply(t)
+		require.ErrorContains(t, r.Err, "no route to host"+named)
+		r = examining().on(n).reply(t)
+		require.ErrorContains(t, r.Err, named)
+		require.Contains(t, command.Unreachable("n1", r.Err, time.Second).Text, named)
+
+		h.b.Freeze() // the dial succeeds, and the handshake does not
+		for _, s := range h.sentinels[1:] {
+			s.SetMaster("m", h.b.Addr())
+		}
+		time.Sleep(4 * extraQuarantine)
+		r = examining().on(n).reply(t)
+		require.ErrorContains(t, r.Err, "(s2:6379, s3:6379) named b:6379: ")
 	})
 }

@@ -21,9 +21,13 @@ type Setup struct {
 	Timeout   time.Duration
 }
 
+// lateAnswer is how long after its timeout an answer of a node counts. A node ends its examination at
+// the timeout by itself, and its error says at which step.
+const lateAnswer = 250 * time.Millisecond
+
 // Diagnose examines every node. It returns the cause of ctx if that ends first.
 func (s *Setup) Diagnose(ctx context.Context) (*doctor.Report, error) {
-	over, stop := timer.After(s.Group.Clock, s.Timeout)
+	over, stop := timer.After(s.Group.Clock, s.Timeout+lateAnswer)
 	defer stop()
 	q := s.examine(nil)
 	select {
@@ -67,11 +71,11 @@ func (s *Setup) report(replies []*command.Reply) *report {
 		}
 		switch {
 		case reply == nil:
-			(*node)(&n).unreachable(command.ErrTimeout, s.Timeout)
+			s.unreachable(&n, command.ErrTimeout)
 		case reply.Diagnosis == nil && reply.Err != nil:
-			(*node)(&n).unreachable(reply.Err, s.Timeout)
+			s.unreachable(&n, reply.Err)
 		case reply.Diagnosis == nil:
-			(*node)(&n).unreachable(fmt.Errorf("answer: %v", reply.Outcome), s.Timeout)
+			s.unreachable(&n, fmt.Errorf("answer: %v", reply.Outcome))
 		default:
 			(*node)(&n).fill(reply.Diagnosis)
 			s.reportGuard((*node)(&n), reply.Diagnosis)
@@ -80,6 +84,11 @@ func (s *Setup) report(replies []*command.Reply) *report {
 	}
 	r.compare()
 	return r
+}
+
+// unreachable adds the finding about a node that could not be examined.
+func (s *Setup) unreachable(n *doctor.Node, err error) {
+	n.Findings = append(n.Findings, newFinding(command.Unreachable(n.Node, err, s.Timeout)))
 }
 
 func (n *node) fill(e *command.Diagnosis) {

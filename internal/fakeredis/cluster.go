@@ -27,12 +27,13 @@ type Cluster struct {
 	owners [slots]*Master
 	moving map[int]*Master // the target of a slot's migration
 	asking map[*Master]map[int64]bool
+	named  map[*Master]string // see Announce
 }
 
 // NewCluster creates a Cluster of masters, as New does, that share the slots evenly. slot returns
 // the slot of a key.
 func NewCluster(name string, masters int, slot func(key string) int) *Cluster {
-	c := &Cluster{name: name, slot: slot, moving: map[int]*Master{}, asking: map[*Master]map[int64]bool{}}
+	c := &Cluster{name: name, slot: slot, moving: map[int]*Master{}, named: map[*Master]string{}, asking: map[*Master]map[int64]bool{}}
 	for range masters {
 		c.Add()
 	}
@@ -51,6 +52,22 @@ func (c *Cluster) Add() *Master {
 	defer c.mu.Unlock()
 	c.Masters = append(c.Masters, m)
 	return m
+}
+
+// Announce makes all masters name m by another address, as cluster-announce-ip does: host:port, also
+// "?" as the host or 0 as the port.
+func (c *Cluster) Announce(m *Master, address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.named[m] = address
+}
+
+// addressOf returns the address by which a master is named; under mu.
+func (c *Cluster) addressOf(m *Master) string {
+	if named := c.named[m]; named != "" {
+		return named
+	}
+	return m.Addr()
 }
 
 // Close closes all masters.
@@ -213,9 +230,9 @@ func (c *Cluster) reply(m *Master, client int64, cmd string, args []string) (str
 	case owner == m && to != nil && some, owner != m && to == m && asked && len(keys) > 1 && there < len(keys):
 		return "TRYAGAIN Multiple keys request during rehashing of slot", true
 	case owner == m && to != nil && there == 0:
-		return fmt.Sprintf("ASK %d %s", slot, to.Addr()), true
+		return fmt.Sprintf("ASK %d %s", slot, c.addressOf(to)), true
 	case owner != m && (to != m || !asked):
-		return fmt.Sprintf("MOVED %d %s", slot, owner.Addr()), true
+		return fmt.Sprintf("MOVED %d %s", slot, c.addressOf(owner)), true
 	}
 	return "", false
 }
@@ -242,7 +259,7 @@ func (c *Cluster) clusterSlots() string {
 			last++
 		}
 		if m := c.owners[first]; m != nil {
-			host, port, _ := net.SplitHostPort(m.Addr())
+			host, port, _ := net.SplitHostPort(c.addressOf(m))
 			fmt.Fprintf(&text, "*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%s\r\n$0\r\n\r\n", first, last, len(host), host, port)
 			ranges++
 		}

@@ -1,0 +1,70 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// NamedError is why a server can't be used whose address is not in the node's URL, because other
+// servers named it.
+type NamedError struct {
+	Err   error
+	Named string // who named which address, and what to set if clients can't reach it
+}
+
+// Error returns the reason, and who named the address.
+func (e *NamedError) Error() string { return e.Err.Error() + "; " + e.Named }
+
+// Unwrap returns the reason.
+func (e *NamedError) Unwrap() error { return e.Err }
+
+// cures has what to do about the errors of servers that let no connection in, by their codes.
+var cures = []struct{ code, cure string }{
+	{"NOAUTH", "put the user's password into the node's URL: redis://user:password@host, or redis://:password@host for the default user"},
+	{"WRONGPASS", "correct the user and the password in the node's URL, or set them with ACL SETUSER"},
+	{"DENIED", "give the server a password (requirepass or ACL SETUSER), or bind it to the address that its clients use"},
+	{"LOADING", "it votes when it has loaded its data"},
+}
+
+// Unreachable returns the finding about a node, or a server of it, that could not be examined within a
+// time.
+func Unreachable(node string, err error, within time.Duration) Finding {
+	var named *NamedError
+	isNamed := errors.As(err, &named)
+	if isNamed {
+		err = named.Err
+	}
+	why := unreachableReason(err, isNamed, within)
+	if isNamed {
+		why += "; " + named.Named
+	}
+	return Finding{Error, CodeUnreachable, fmt.Sprintf("%s could not be examined: %s", node, why)}
+}
+
+// unreachableReason returns what is wrong, and the cure. The URL is not to be corrected if other servers
+// named the address.
+func unreachableReason(err error, named bool, within time.Duration) string {
+	why := err.Error()
+	switch {
+	case strings.Contains(why, "TLS handshake: context deadline exceeded"):
+		return fmt.Sprintf("no TLS handshake within %v: a server without TLS has a URL with redis:// and not rediss://; if it has TLS, "+
+			"look at its process, which may be frozen", within)
+	case errors.Is(err, ErrTimeout), strings.HasSuffix(why, "i/o timeout"), strings.HasSuffix(why, "context deadline exceeded"):
+		return fmt.Sprintf("no answer within %v: its process may be frozen or overloaded, or a firewall drops the packets: look at the process "+
+			"(SIGCONT resumes one that was stopped), at its machine's load, and at SLOWLOG", within)
+	case errors.Is(err, syscall.ECONNREFUSED) && named:
+		return "connection refused: no server listens there: start it"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused: no server listens there: start it, or correct the host and port in the node's URL (the server's settings " +
+			"are bind and port)"
+	}
+	for _, c := range cures {
+		if strings.Contains(why, c.code+" ") {
+			return strings.TrimSuffix(why, ".") + ": " + c.cure
+		}
+	}
+	return why
+}

@@ -1,0 +1,54 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("NOAUTH Authentication required" + "."), "a could not be examined: NOAUTH Authentication required: put the user's password"},
+		{errors.New("pool: AUTH: WRONGPASS invalid pair"), "a could not be examined: pool: AUTH: WRONGPASS invalid pair: correct the user"},
+		{errors.New("DENIED Redis is running in protected mode"), "protected mode: give the server a password"},
+		{errors.New("LOADING Redis is loading the dataset in memory"), "in memory: it votes when"},
+		{fmt.Errorf("pool: dialling redis://b:1/0: %w", syscall.ECONNREFUSED), "a could not be examined: connection refused: no server listens there: start it"},
+		{ErrTimeout, "a could not be examined: no answer within 2s: its process may be frozen"},
+		{errors.New("pool: dialling redis://a:1/0: dial tcp 10.0.0.1:1: i/o timeout"), "a could not be examined: no answer within 2s: "},
+		{errors.New("pool: dialling rediss://a:1/0: TLS handshake: context deadline exceeded: a Redis without TLS …"), "a could not be examined: no TLS handshake within 2s: "},
+		{errors.New("no such host"), "a could not be examined: no such host"},
+	} {
+		f := Unreachable("a", c.err, 2*time.Second)
+		require.Equal(t, Error, f.Grade)
+		require.Equal(t, CodeUnreachable, f.Code)
+		require.Contains(t, f.Text, c.want)
+	}
+}
+
+// The URL has not the address, so it is not to be corrected.
+func TestTheFindingAboutANamedAddressSaysWhoNamedIt(t *testing.T) {
+	refused := fmt.Errorf("pool: dialling redis://b:1/0: %w", syscall.ECONNREFUSED)
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{refused, "a could not be examined: connection refused: no server listens there: start it; x named b:1"},
+		{errors.New("dial tcp 10.0.0.1:1: i/o timeout"), "look at the process (SIGCONT resumes one that was stopped), at its machine's load, and at SLOWLOG; x named b:1"},
+		{ErrTimeout, "no answer within 2s: its process may be frozen"},
+		{errors.New("no such host"), "a could not be examined: no such host; x named b:1"},
+	} {
+		named := &NamedError{c.err, "x named b:1"}
+		require.ErrorIs(t, named, c.err)
+		require.EqualError(t, named, c.err.Error()+"; x named b:1")
+		text := Unreachable("a", fmt.Errorf("several: %w", named), 2*time.Second).Text
+		require.Contains(t, text, c.want)
+		require.NotContains(t, text, "URL")
+	}
+}
