@@ -25,9 +25,10 @@ var (
 // redigo allocates what a header announces. With TLS it is the layer above the encryption.
 type boundedConn struct {
 	net.Conn
-	// scan and broken need no mutex: only the reader's goroutine reads.
-	scan   resp.Scanner
-	broken error // the error of every Read after a reply that exceeded a limit
+	// These three need no mutex: only the reader's goroutine reads.
+	scan    resp.Scanner
+	broken  error // the error of every Read after a reply that exceeded a limit
+	greeted bool  // the server has sent something
 	// onUnfinished, if set, is called before a Read that waits for the rest of a reply. The
 	// reader's goroutine sets it after the handshake, and so needs no mutex.
 	onUnfinished func()
@@ -57,6 +58,12 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := c.Conn.Read(p)
+	if n > 0 && !c.greeted {
+		c.greeted = true
+		if c.broken = checkGreeting(p[:n]); c.broken != nil {
+			return 0, c.broken
+		}
+	}
 	passed, wrong := c.scan.Scan(p[:n])
 	if !c.scan.InReply() && c.unfinished.Load() {
 		c.unfinished.Store(false)

@@ -76,7 +76,7 @@ func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	}
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("TLS handshake: %w", err)
+		return nil, handshakeError(err)
 	}
 	return conn, nil
 }

@@ -39,6 +39,7 @@ package pool
 // Dialling and the state of the server:
 //
 //	dialer.go, dial.go    where connections come from; TCP, unix and TLS under one deadline
+//	dial_stranger.go      what answered, if it is no Redis, or not without TLS
 //	backoff.go            the pause between dials
 //	handshake.go          what is read and set before the first command
 //	facts.go, fitness.go  what INFO says, and whether the server may vote

@@ -39,7 +39,7 @@ func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 		return err
 	}
 	if err := s.run(append(steps, behind...)); err != nil {
-		return n.kind.unreachable(s.address, n.abortReason(ctx, err))
+		return n.kind.unreachable(s.address, n.abortReason(ctx, noGreeting(s.in, n.cfg.TLS != nil, err)))
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (rc *rawConn) run(steps []step) error {
 	}
 	unsaid := rc.sendAll(steps)
 	err := rc.receiveAll(steps) // after a failed write too: it fails, at the latest with its context
-	if unsaid != nil && !isServerError(err) {
+	if unsaid != nil && !isReply(err) {
 		return unsaid
 	}
 	return err
@@ -203,7 +203,7 @@ func (rc *rawConn) runUnbuffered(steps []step) error {
 	select {
 	case <-said:
 		// An error that the server sent explains more than the failed write behind it.
-		if unsaid != nil && !isServerError(err) {
+		if unsaid != nil && !isReply(err) {
 			return unsaid
 		}
 	default:
@@ -219,6 +219,9 @@ func isServerError(err error) bool {
 	var se *ServerError
 	return errors.As(err, &se)
 }
+
+// isReply reports whether err comes from what a server sent.
+func isReply(err error) bool { return isServerError(err) || errors.Is(err, ErrReplyLimit) }
 
 // sendAll writes all steps.
 func (rc *rawConn) sendAll(steps []step) error {

@@ -125,6 +125,7 @@ func (w *wrappedPool) connect(ctx context.Context) (redis.Conn, error) {
 func ofWrapped(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
+		err = noGreeting(nil, false, err)
 		return dialError{text: oneline.Printable(err.Error()), cause: err}
 	}
 	se := &ServerError{Code: code(string(re))}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +206,48 @@ func TestANodeThatDoesNotAnswerHasACureAndATrueDuration(t *testing.T) {
 			"b could not be examined: connection refused: no server listens there: start it",
 			"c could not be examined: no answer within 2s: its process may be frozen",
 			"0 of 3 can vote, 2 needed: locks can't be taken",
+		} {
+			if !strings.Contains(text, want) {
+				return text
+			}
+		}
+		return ""
+	})
+}
+
+func TestTheDoctorSaysWhatAnswersAtAWrongPort(t *testing.T) {
+	t.Parallel()
+	served := func(greeting string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					_, _ = io.WriteString(conn, greeting)
+					_, _ = io.Copy(io.Discard, conn)
+				}()
+			}
+		}()
+		return l.Addr().String()
+	}
+	// A Redis without TLS waits for more after the first message of TLS.
+	nodes := "rediss://" + served("") + "?name=a,redis://" + served("HTTP/1.1 400 Bad Request\r\n\r\n") + "?name=b,redis://" + served("SSH-2.0-x\r\n") + "?name=c"
+	attempts(t, 3, func() string { // on a busy machine an answer may be too late
+		got := invoke(t, nil, "doctor", "--nodes", nodes)
+		require.Equal(t, exitFailed, got.status)
+		fits(t, got.out)
+		text := strings.Join(strings.Fields(got.out), " ")
+		for _, want := range []string{
+			"a could not be examined: no TLS handshake within ",
+			"a server without TLS has a URL with redis:// and not rediss://",
+			"b could not be examined: pool: an HTTP server answered, and no Redis: correct the port",
+			"c could not be examined: pool: an SSH server answered, and no Redis: correct the port",
 		} {
 			if !strings.Contains(text, want) {
 				return text

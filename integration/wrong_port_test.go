@@ -1,0 +1,43 @@
+package integration
+
+import (
+	"context"
+	"crypto/tls"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// Redis without TLS neither answers a TLS handshake nor closes the connection. Redis with TLS closes a
+// connection without TLS.
+func TestTLSOnOneSideOnlyIsSaid(t *testing.T) {
+	secured, _ := redistest.StartTLS(t, 1, redistest.NewAuthority(t, "clients"))
+	plain := redistest.Start(t, 1)
+	for name, c := range map[string]struct {
+		config pool.Config
+		want   string
+	}{
+		"only the server": {pool.Config{Name: "a", Address: secured[0].Addr()}, "it may be one with TLS: use TLS there (rediss:// in the URL)"},
+		"only the client": {pool.Config{Name: "a", Address: plain[0].Addr(), TLS: func(context.Context) (*tls.Config, error) {
+			return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+		}}, "a server without TLS has a URL with redis:// and not rediss://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, err := pool.Open(c.config)
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, n.Close()) })
+			l, err := redlock.New([]redlock.Node{n}, redlock.WithNodeTimeout(2*time.Second))
+			require.NoError(t, err)
+			t.Cleanup(func() { closeLocker(t, l) })
+			r, err := l.Diagnose(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, r.Nodes[0].Findings[0].Text, c.want)
+		})
+	}
+}

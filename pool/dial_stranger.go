@@ -1,0 +1,99 @@
+package pool
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
+)
+
+// strangerError reports that what answered is no Redis, or not without TLS. It matches ErrReplyLimit,
+// because its reply is not RESP2.
+type strangerError string
+
+// Error returns what answered, and what to try.
+func (e strangerError) Error() string { return "pool: " + string(e) }
+
+// Is reports whether target is ErrReplyLimit.
+func (strangerError) Is(target error) bool { return target == ErrReplyLimit }
+
+const (
+	useTLS     = "use TLS there (rediss:// in the URL)"
+	useNoTLS   = "use no TLS there (redis:// in the URL)"
+	checkPort  = "correct the port (that of Redis is 6379 by default)"
+	shownBytes = 32 // of an unknown protocol
+)
+
+// checkGreeting returns what is wrong with the first bytes that a server sent, of which there is at
+// least one. A reply of Redis begins with one of five signs.
+func checkGreeting(first []byte) error {
+	sent := string(first)
+	what := ""
+	switch {
+	case strings.HasPrefix(sent, "\x15\x03"): // an alert: it could not read a plain command
+		return strangerError("a server with TLS answered: " + useTLS)
+	case strings.HasPrefix(sent, "HTTP/"):
+		what = "an HTTP server"
+	case strings.HasPrefix(sent, "SSH-"):
+		what = "an SSH server"
+	case isMySQL(sent):
+		what = "a MySQL server"
+	case strings.IndexByte("+-:$*", sent[0]) >= 0:
+		return nil
+	default:
+		what = fmt.Sprintf(`a server of another protocol (it sent "%s")`, oneline.Printable(sent[:min(len(sent), shownBytes)]))
+	}
+	return strangerError(what + " answered, and no Redis: " + checkPort)
+}
+
+// isMySQL reports whether a server greets as MySQL does: by a packet of less than 256 bytes with the
+// number 0, which has a protocol version of 10, or an error.
+func isMySQL(sent string) bool {
+	return len(sent) > 4 && sent[1:4] == "\x00\x00\x00" && (sent[4] == 10 || sent[4] == 0xff)
+}
+
+// isClosing reports whether err is that the peer has closed the connection.
+func isClosing(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// handshakeError explains why a TLS handshake failed, if the server may have no TLS. Redis without TLS
+// neither answers it nor closes the connection.
+func handshakeError(err error) error {
+	var header tls.RecordHeaderError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("TLS handshake: %w: a Redis without TLS does not answer it: %s, or look at the server's process", err, useNoTLS)
+	case isClosing(err):
+		return fmt.Errorf("TLS handshake: %w: the port may be one without TLS: %s", err, useNoTLS)
+	case !errors.As(err, &header) || header.RecordHeader[0] < ' ': // a record of TLS, if of a wrong version
+		return fmt.Errorf("TLS handshake: %w", err)
+	}
+	if stranger := checkGreeting(header.RecordHeader[:]); stranger != nil {
+		return fmt.Errorf("TLS handshake: %w", stranger)
+	}
+	return fmt.Errorf("TLS handshake: a Redis without TLS answered: %s", useNoTLS)
+}
+
+// noGreeting explains an error of the network before a server's first reply. in is nil if a wrapped pool
+// dialled, which hides whether there was a reply.
+func noGreeting(in *boundedConn, encrypted bool, err error) error {
+	switch {
+	case in == nil && isUnreadable(err):
+		return strangerError(fmt.Sprintf("a server of another protocol answered, or one with TLS (%s): %s, or %s", err, checkPort, useTLS))
+	case in != nil && in.greeted, isServerError(err), !isClosing(err):
+		return err
+	case encrypted:
+		return fmt.Errorf("pool: the server closed the connection without a reply (%w): a proxy without a server behind it does that", err)
+	}
+	return fmt.Errorf("pool: the server closed the connection without a reply (%w): it may be one with TLS: %s; a proxy without "+
+		"a server behind it does that too", err, useTLS)
+}
+
+// isUnreadable reports whether redigo could not read a reply. Its type for such errors is not exported.
+func isUnreadable(err error) bool { return strings.HasPrefix(err.Error(), "redigo: ") }

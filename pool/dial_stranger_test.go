@@ -1,0 +1,190 @@
+package pool
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// stranger is a TCP server on which each connection is served by serve, and then closed.
+func stranger(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				serve(conn)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// greets sends a text before it has read anything.
+func greets(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		_, _ = io.WriteString(conn, text)
+		_, _ = io.Copy(io.Discard, conn)
+	}
+}
+
+// answersBy sends a text when it has read something.
+func answersBy(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		_, _ = bufio.NewReader(conn).ReadByte()
+		greets(text)(conn)
+	}
+}
+
+// whyUnusable returns the error of a vote, and that of an examination.
+func whyUnusable(t *testing.T, n *Node) (vote, examination error) {
+	t.Helper()
+	for vote == nil { // the first command may be answered by its own timeout
+		vote = pinging().on(n).reply(t).Err
+	}
+	r := examining().on(n).reply(t)
+	require.Equal(t, command.Failed, r.Outcome)
+	return vote, r.Err
+}
+
+const mysqlGreeting = "\x4a\x00\x00\x00\x0a8.0.36\x00\x0b\x00\x00\x00"
+
+func TestWhatIsNoRedisIsNamed(t *testing.T) {
+	for what, c := range map[string]struct {
+		serve func(net.Conn)
+		want  string
+	}{
+		"a TLS alert":             {answersBy("\x15\x03\x03\x00\x02\x02\x46"), "a server with TLS answered: use TLS there (rediss:// in the URL)"},
+		"closed":                  {func(conn net.Conn) { _, _ = bufio.NewReader(conn).ReadByte() }, "closed the connection without a reply"},
+		"HTTP":                    {answersBy("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"), "an HTTP server answered, and no Redis: correct the port"},
+		"SSH":                     {greets("SSH-2.0-OpenSSH_9.6\r\n"), "an SSH server answered, and no Redis: correct the port"},
+		"MySQL":                   {greets(mysqlGreeting), "a MySQL server answered, and no Redis: correct the port"},
+		"MySQL, too many clients": {greets("\x17\x00\x00\x00\xff\x10\x04Too many connections"), "a MySQL server answered"},
+		"mail":                    {greets("220 mail\x1b ESMTP\r\n"), `a server of another protocol (it sent "220 mail\x1b ESMTP\x0d\x0a") answered`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			n, err := Open(Config{Address: stranger(t, c.serve)})
+			require.NoError(t, err)
+			defer n.Close()
+			vote, examination := whyUnusable(t, n)
+			require.ErrorContains(t, vote, c.want)
+			require.ErrorContains(t, examination, c.want)
+		})
+	}
+}
+
+// A server that sends an error and closes the connection, such as one in protected mode, has answered.
+func TestAnErrorBeforeTheEndOfAConnectionIsShownAsItIs(t *testing.T) {
+	t.Parallel()
+	n, err := Open(Config{Address: stranger(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "-DENIED protected mode\r\n") })})
+	require.NoError(t, err)
+	defer n.Close()
+	vote, _ := whyUnusable(t, n)
+	require.ErrorContains(t, vote, "DENIED protected mode")
+	require.NotContains(t, vote.Error(), "without a reply")
+}
+
+func TestATLSHandshakeWithAServerWithoutTLSSaysWhatAnswered(t *testing.T) {
+	const noTLS = "use no TLS there (redis:// in the URL)"
+	for what, c := range map[string]struct {
+		serve func(net.Conn)
+		want  []string
+	}{
+		"Redis waits":   {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, []string{"context deadline exceeded", "a Redis without TLS does not answer it", noTLS}},
+		"Redis refuses": {greets("-DENIED Redis is running in protected mode\r\n"), []string{"a Redis without TLS answered", noTLS}},
+		"HTTP":          {answersBy("HTTP/1.0 400 Bad Request\r\n\r\n"), []string{"an HTTP server answered", "correct the port"}},
+		"SSH":           {greets("SSH-2.0-OpenSSH_9.6\r\n"), []string{"an SSH server answered"}},
+		"MySQL":         {greets(mysqlGreeting), []string{"a MySQL server answered"}},
+		"closed":        {func(conn net.Conn) { _, _ = bufio.NewReader(conn).ReadByte() }, []string{"may be one without TLS", noTLS}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			n, err := Open(Config{Address: stranger(t, c.serve), TLS: verifyingTLS, DialTimeout: time.Second})
+			require.NoError(t, err)
+			defer n.Close()
+			vote, examination := whyUnusable(t, n)
+			for _, want := range c.want {
+				require.ErrorContains(t, vote, want)
+				require.ErrorContains(t, examination, want)
+			}
+			require.NotErrorIs(t, vote, context.DeadlineExceeded)
+		})
+	}
+}
+
+func TestMembersAndSentinelsWithoutTLSAreTold(t *testing.T) {
+	silent := stranger(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	for what, c := range map[string]Config{
+		"Cluster":   {Cluster: []string{silent}, TLS: verifyingTLS},
+		"Sentinels": {Sentinels: &Sentinels{Master: "m", Addresses: []string{silent}, TLS: verifyingTLS, MaxAge: time.Second}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			n, err := Open(c)
+			require.NoError(t, err)
+			defer n.Close()
+			require.ErrorContains(t, examining().on(n).reply(t).Err, "a Redis without TLS does not answer it: "+useNoTLS)
+		})
+	}
+}
+
+func TestAServerWithTLSNeedsIt(t *testing.T) {
+	t.Parallel()
+	server := tlsServer()
+	defer server.Close()
+	n, err := Open(Config{Address: server.Listener.Addr().String()})
+	require.NoError(t, err)
+	defer n.Close()
+	vote, _ := whyUnusable(t, n)
+	require.ErrorContains(t, vote, useTLS)
+}
+
+func TestAWrappedPoolsServerThatIsNoRedisIsNamed(t *testing.T) {
+	for what, c := range map[string]struct {
+		serve   func(net.Conn)
+		options []redis.DialOption
+		want    string
+	}{
+		"in the handshake": {greets("SSH-2.0-OpenSSH_9.6\r\n"), nil, "a server of another protocol answered, or one with TLS"},
+		"in its own AUTH":  {greets("SSH-2.0-OpenSSH_9.6\r\n"), []redis.DialOption{redis.DialPassword("hunter2")}, "a server of another protocol answered"},
+		"closed":           {func(conn net.Conn) { _, _ = bufio.NewReader(conn).ReadByte() }, nil, "closed the connection without a reply"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			address := stranger(t, c.serve)
+			p := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", address, c.options...) }}
+			defer p.Close()
+			n, err := Wrap(p, Config{Name: "w"})
+			require.NoError(t, err)
+			defer n.Close()
+			vote, _ := whyUnusable(t, n)
+			require.ErrorContains(t, vote, c.want)
+		})
+	}
+}
+
+func TestAFirstReplyOfRedisIsNoStranger(t *testing.T) {
+	for _, first := range []string{"+", "-ERR", ":1", "$-1", "*0"} {
+		require.NoError(t, checkGreeting([]byte(first)))
+	}
+	err := checkGreeting([]byte("H"))
+	require.ErrorIs(t, err, ErrReplyLimit)
+	require.False(t, errors.Is(err, io.EOF))
+}
