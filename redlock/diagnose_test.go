@@ -2,7 +2,9 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
@@ -121,6 +124,24 @@ func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 			require.Empty(t, r.Nodes[0].MissingRights)
 		})
 	}
+}
+
+// A node's own error says more than that there was no answer. It comes when the timeout is over.
+func TestTheErrorOfANodeAtTheEndOfItsTimeoutIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := pool.Open(pool.Config{Address: "a:6379", Clock: clock.Runtime(), Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			time.Sleep(10 * time.Millisecond)
+			return nil, errors.New("the proxy is asleep")
+		}})
+		require.NoError(t, err)
+		defer n.Close()
+		l, err := New([]Node{n}, WithClock(clock.Runtime()), WithNodeTimeout(time.Second))
+		require.NoError(t, err)
+		defer l.Close(bg)
+		r, _ := diagnosed(t, l)
+		require.Contains(t, r.Nodes[0].Findings[0].Text, "could not be examined: pool: dialling redis://a:6379/0: the proxy is asleep")
+	})
 }
 
 // A node that does not answer is not waited for beyond the node timeout, and is reported.
