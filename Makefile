@@ -109,7 +109,7 @@ faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contend
 	scripts/faults $(TESTFLAGS)
 
 .PHONY: matrix
-matrix: ## the integration tests on Redis 6, 7, 8 and Valkey 8: about half an hour
+matrix: ## the integration tests on Redis 6, 7, 8, Valkey 8 and 9: about half an hour
 	scripts/matrix $(TESTFLAGS)
 
 .PHONY: matrix-short

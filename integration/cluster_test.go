@@ -126,7 +126,7 @@ func TestLocksContinueWhileTheirSlotMoves(t *testing.T) {
 					if one.Owner(t, name) == to {
 						to = one.Masters[1]
 					}
-					one.Migrate(t, name, to, more)
+					one.MoveSlot(t, name, to, more)
 				}
 			}
 			stop()

@@ -125,8 +125,27 @@ func (c *Cluster) Owner(t testing.TB, key string) *Node {
 	return nil
 }
 
-// Migrate moves a key's slot to another master while clients use it, as redis-cli --cluster reshard
-// does. It calls pause between its steps.
+// MoveSlot moves a key's slot to another master while clients use it: at once, where servers can do that
+// (Valkey 9), else by [Cluster.Migrate].
+func (c *Cluster) MoveSlot(t testing.TB, key string, to *Node, pause func()) {
+	t.Helper()
+	slot := c.slot(t, key)
+	_, err := c.Owner(t, key).Try("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.id(t, to))
+	switch {
+	case err == nil:
+		await(t, "the slot has moved", func() bool {
+			pause()
+			return c.Owner(t, key) == to
+		})
+	case strings.Contains(strings.ToLower(err.Error()), "unknown subcommand"):
+		c.Migrate(t, key, to, pause)
+	default:
+		t.Fatal(err)
+	}
+}
+
+// Migrate moves a key's slot to another master key by key while clients use it, as redis-cli --cluster
+// reshard does. It calls pause between its steps.
 func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 	t.Helper()
 	from, slot := c.Owner(t, key), c.slot(t, key)
