@@ -140,7 +140,7 @@ func (o *unackedAcquires) next(now clock.Instant, several bool) (batch []*unacke
 	return batch
 }
 
-// sweepLaterLocked notes that an undo was executed, or is too late for its owner. If its acquire may
+// sweepLaterLocked notes that an undo was answered, or is too late for its owner. If its acquire may
 // still be executed, sweeps begin.
 func (pl *pipeline) sweepLaterLocked(undo *command.Command) {
 	o := &pl.unacked

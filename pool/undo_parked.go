@@ -125,7 +125,6 @@ func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
 	for range waiting.len() {
 		c := waiting.pop()
 		if stale.expired(c) {
-			pl.sweepLaterLocked(c)
 			pl.node.releaseUndo()
 			dropped = append(dropped, droppedCommand{c, command.ErrExpired})
 			continue
