@@ -75,7 +75,7 @@ func TestAHealthCheckVerifiesTheMarkerForEachNodeSet(t *testing.T) {
 			f := guardedNodes()
 			acquiringUnder(f, "A", "k").on(n).reply(t)
 		}
-		time.Sleep(guardTTL + healthyEvery)
+		time.Sleep(guardTTL + healthyEvery + healthyEvery/2) // between two checks
 		m.ForgetLog()
 		time.Sleep(healthyEvery)
 		require.Equal(t, 3, queriesOf(m))
