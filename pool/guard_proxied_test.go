@@ -129,7 +129,7 @@ func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 			fleets[0].End()
 		})
 		all.Wait()
-		time.Sleep(guardTTL + healthyEvery)
+		time.Sleep(guardTTL + healthyEvery + healthyEvery/2)
 		require.Equal(t, command.Granted, pingingUnder(fleets[1]).outcome(t, n))
 	})
 }
