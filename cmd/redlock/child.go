@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 	"syscall"
 )
 
@@ -16,7 +15,6 @@ type child struct {
 	group   group
 	barrier *os.File
 	states  chan syscall.WaitStatus // each stop, then the end; closed after the end
-	waiter  sync.WaitGroup
 }
 
 // startChild starts the process that becomes the command once release is called.
@@ -39,9 +37,7 @@ func startChild(p *runOptions, c *invocation, env []string, tty *terminal) (*chi
 		_ = outer.Close()
 		return nil, fmt.Errorf("can't start a process: %w", err)
 	}
-	ch := &child{group: group(cmd.Process.Pid), barrier: outer, states: make(chan syscall.WaitStatus)}
-	ch.waiter.Go(func() { ch.watch(cmd.Process.Pid) })
-	return ch, nil
+	return &child{group: group(cmd.Process.Pid), barrier: outer, states: make(chan syscall.WaitStatus)}, nil
 }
 
 // release lets the command begin.
@@ -51,36 +47,44 @@ func (ch *child) release() {
 }
 
 // abandon ends a process whose command has not begun. Closing the barrier makes the process end
-// by itself; SIGKILL ends it also if it is stopped. The states must be drained before the wait,
-// because watch blocks until each state is received.
+// by itself; SIGKILL ends it also if it is stopped.
 func (ch *child) abandon() {
 	_ = ch.barrier.Close()
 	ch.group.signal(syscall.SIGKILL)
 	for range ch.states { // until it has ended
 	}
-	ch.waiter.Wait()
 }
 
-// watch reports the stops and the end of the process. It uses wait4 because os.Process.Wait does
-// not report stops. No other code waits for this process as long as watch runs, so its status
-// cannot be lost to another wait.
-func (ch *child) watch(pid int) {
-	defer close(ch.states)
+// watch waits for all children of this process, until none is left: it reports the stops and the end
+// of the command, and drops the status of the others. The others are the reaper, and orphans that
+// became children of this process (see adopt): as zombies they would fill the table of processes
+// while the command runs. All children have one waiter, so no other can take the command's status.
+//
+// It uses wait4 because os.Process.Wait does not report stops. Its goroutine ends with the process:
+// an orphan that left the group may live longer than the command.
+func (ch *child) watch() {
+	ended := false
 	for {
 		var ws syscall.WaitStatus
-		_, err := syscall.Wait4(pid, &ws, syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(anyChild, &ws, syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR:
-			continue
-		case err != nil:
+		case err != nil: // no child is left
+			if !ended {
+				close(ch.states)
+			}
 			return
-		}
-		ch.states <- ws
-		if ws.Exited() || ws.Signaled() {
-			return
+		case !ended && pid == int(ch.group): // the command leads its group
+			ch.states <- ws
+			if ended = ws.Exited() || ws.Signaled(); ended {
+				close(ch.states)
+			}
 		}
 	}
 }
+
+// anyChild makes wait4 wait for every child.
+const anyChild = -1
 
 // statusOf returns the exit status that a shell would report.
 func statusOf(ws syscall.WaitStatus) int {

@@ -14,16 +14,9 @@ type group int
 
 func (g group) signal(s syscall.Signal) { _ = syscall.Kill(-int(g), s) }
 
-// empty reports whether the group has no member left. It first reaps members that have ended and
-// were adopted by this process, because a zombie counts as a member until its parent has waited
-// for it.
+// empty reports whether the group has no member left. A zombie is a member until its parent has
+// waited for it.
 func (g group) empty() bool {
-	for {
-		pid, err := syscall.Wait4(-int(g), nil, syscall.WNOHANG, nil)
-		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
 	return errors.Is(syscall.Kill(-int(g), 0), syscall.ESRCH)
 }
 

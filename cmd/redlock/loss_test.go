@@ -221,25 +221,32 @@ func TestTheStartBarrierStaysClosedWhenRedlockDiesBeforeTheCommandBegins(t *test
 // reaperOf finds the reaper among a redlock's children.
 func reaperOf(t *testing.T, redlock int) int {
 	t.Helper()
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", redlock, redlock))
-	if err != nil {
-		t.Skip("the children of a process can't be listed here")
-	}
-	// A thread other than the first may have started it.
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", redlock))
-	require.NoError(t, err)
-	for _, task := range tasks {
-		more, _ := os.ReadFile(task)
-		children = append(append(children, ' '), more...)
-	}
-	for pid := range strings.FieldsSeq(string(children)) {
-		words, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+	for _, pid := range childrenOf(t, redlock) {
+		words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if strings.Contains(string(words), reaperMode) {
-			id, err := strconv.Atoi(pid)
-			require.NoError(t, err)
-			return id
+			return pid
 		}
 	}
 	t.Fatal("there is no reaper")
 	return 0
+}
+
+// childrenOf lists the children of a process, also those that have ended and were not waited for.
+func childrenOf(t *testing.T, parent int) (pids []int) {
+	t.Helper()
+	if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())); err != nil {
+		t.Skip("the children of a process can't be listed here")
+	}
+	// A thread other than the first may have started a child.
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	require.NoError(t, err)
+	for _, task := range tasks {
+		list, _ := os.ReadFile(task) // the thread may have ended
+		for word := range strings.FieldsSeq(string(list)) {
+			pid, err := strconv.Atoi(word)
+			require.NoError(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

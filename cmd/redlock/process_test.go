@@ -114,9 +114,14 @@ func startAsUser(t *testing.T, all []*fakeredis.Master, args ...string) *process
 
 func startProgram(t *testing.T, all []*fakeredis.Master, path string, args ...string) *process {
 	t.Helper()
+	return startWith(t, all, &syscall.SysProcAttr{Setsid: true}, path, args...)
+}
+
+func startWith(t *testing.T, all []*fakeredis.Master, attr *syscall.SysProcAttr, path string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(path, args...)}
 	p.cmd.Env = append(os.Environ(), "REDLOCK_NODES="+nodesOf(all))
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.cmd.SysProcAttr = attr
 	var stdin, stdout, stderr *os.File
 	stdin, p.in = pipe(t)
 	p.out, stdout = pipe(t)

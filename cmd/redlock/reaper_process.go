@@ -74,7 +74,8 @@ func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
 func (k *reaperProcess) answer(left func() time.Duration) { _, _ = fmt.Fprintln(k.tell, int64(left())) }
 
 // stop ends the reaper when there is nothing left to kill. The reaper must not outlive this
-// process, because the kernel may then give the group's id to another group.
+// process, because the kernel may then give the group's id to another group. Either Wait here or
+// child.watch reaps it, so Wait may return an error.
 func (k *reaperProcess) stop() {
 	_, _ = fmt.Fprintln(k.tell, doneMessage)
 	late := time.AfterFunc(time.Second, func() { _ = k.cmd.Process.Kill() })

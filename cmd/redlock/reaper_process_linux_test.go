@@ -1,10 +1,8 @@
 package main
 
 import (
+	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,24 +18,15 @@ func TestNoProcessThatRedlockStartsHasASecret(t *testing.T) {
 	if !ok {
 		token, _ = all[1].Get("job")
 	}
-	seen := 0
-	lists, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "task", "*", "children"))
-	require.NoError(t, err)
-	for _, list := range lists {
-		pids, err := os.ReadFile(list)
-		if err != nil {
-			continue // a thread that has ended
-		}
-		for pid := range strings.FieldsSeq(string(pids)) {
-			seen++
-			for _, file := range []string{"environ", "cmdline"} {
-				text, err := os.ReadFile(filepath.Join("/proc", pid, file))
-				require.NoError(t, err)
-				conceals(t, file, string(text), token)
-			}
+	children := childrenOf(t, p.cmd.Process.Pid)
+	require.Len(t, children, 2, "COMMAND and the reaper")
+	for _, pid := range children {
+		for _, file := range []string{"environ", "cmdline"} {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+			require.NoError(t, err)
+			conceals(t, file, string(text), token)
 		}
 	}
-	require.Equal(t, 2, seen, "COMMAND and the reaper")
 	p.say("")
 	require.Equal(t, 0, p.status())
 }

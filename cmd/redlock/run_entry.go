@@ -60,7 +60,8 @@ If the lock is lost, or cannot be extended, the group gets SIGTERM, at the lates
 before the lock's validity ends. It gets SIGKILL before the validity ends. If redlock is
 killed, or stopped for too long, another process kills the group. When COMMAND has ended,
 processes that remain in its group get SIGTERM, and SIGKILL after --grace. A program that
-starts its own session, as daemons do, continues without the lock.
+starts its own session, as daemons do, continues without the lock. On Linux redlock reaps
+orphans of COMMAND while COMMAND runs, also as the first process of a container.
 
 With --guard a node that was started, emptied or promoted does not vote until every lock
 that it may have forgotten has expired. --guard is the longest --ttl of all clients.

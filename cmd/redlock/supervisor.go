@@ -40,6 +40,7 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 	}
 	defer w.tty.reclaim(w.child.group)
 	reaper, err := startReaper(w.child.group, w.deadline.left)
+	go w.child.watch() // from here on: startReaper waits for a reaper that does not answer
 	if err != nil {
 		w.child.abandon()
 		c.fail(err, "%v", err)
@@ -75,7 +76,6 @@ func (sv *supervisor) supervise() int {
 				sv.c.fail(nil, "the exit status of %s is unknown", sv.opts.command[0])
 				return exitSystem
 			case !ws.Stopped():
-				sv.child.waiter.Wait()
 				return statusOf(ws)
 			case sv.stopsJob(ws):
 				sv.stopWithJob()

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// leavesOrphans has 30 processes end whose parents have ended before. Each third has left the group of
+// the command. The last one says that its predecessors were left.
+const leavesOrphans = `for i in 1 2 3 4 5 6 7 8 9 10; do
+  (sleep 0.01 & sleep 0.02 &)
+  (setsid sleep 0.01 &)
+done
+echo left; read x; exit 7`
+
+// onlyItsOwn waits until a redlock has no children but the command and the reaper.
+func onlyItsOwn(t *testing.T, redlock int) {
+	t.Helper()
+	reaper := reaperOf(t, redlock)
+	eventually(t, "the orphans are reaped", func() bool { return len(childrenOf(t, redlock)) == 2 })
+	require.Contains(t, childrenOf(t, redlock), reaper)
+}
+
+func TestOrphansAreReapedWhileTheCommandRuns(t *testing.T) {
+	t.Parallel()
+	p := start(t, masters(t), "run", "job", "--", "sh", "-c", leavesOrphans)
+	require.Equal(t, "left", p.line())
+	onlyItsOwn(t, p.cmd.Process.Pid)
+	p.say("")
+	require.Equal(t, 7, p.status())
+	require.Empty(t, p.gone())
+	require.Empty(t, p.messages())
+}
+
+// In a container redlock may be the first process, which has all orphans for children.
+func TestOrphansAreReapedByTheFirstProcess(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	path, err := binary()
+	require.NoError(t, err)
+	p := startWith(t, all, &syscall.SysProcAttr{
+		Setsid: true, Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}, path, "run", "job", "--", "sh", "-c", leavesOrphans)
+	require.Equal(t, "left", p.line())
+	onlyItsOwn(t, p.cmd.Process.Pid)
+	p.say("")
+	require.Equal(t, 7, p.status())
+	require.Empty(t, p.messages())
+}
+
+// Orphans end at the same time as the command.
+func TestTheStatusIsNotThatOfAnOrphan(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	for range 10 {
+		p := start(t, all, "run", "job", "--", "sh", "-c", `for i in 1 2 3 4 5 6 7 8 9 10; do (sh -c 'exit 3' &); done; exit 7`)
+		require.Equal(t, 7, p.status())
+		require.Empty(t, p.gone())
+	}
+}
+
+// The reaper is a child that redlock waits for, too.
+func TestAReaperThatIsKilledIsReapedAndTheStatusIsTheCommands(t *testing.T) {
+	t.Parallel()
+	p := start(t, masters(t), "run", "job", "--", "sh", "-c", "echo ready; read x; exit 7")
+	require.Equal(t, "ready", p.line())
+	require.NoError(t, syscall.Kill(reaperOf(t, p.cmd.Process.Pid), syscall.SIGKILL))
+	eventually(t, "the reaper is reaped", func() bool { return len(childrenOf(t, p.cmd.Process.Pid)) == 1 })
+	p.say("")
+	require.Equal(t, 7, p.status())
+}
+
+// forks is a command that leaves a process that ignores SIGTERM and is replaced by its own child all
+// the time. It says which group it has.
+const forks = `trap "" TERM; next() { next & }; next; echo $$; read x; exit 7`
+
+func TestNoProcessIsLeftOfAGroupThatForksWhileItIsKilled(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	for what, end := range map[string]struct {
+		status int
+		begin  func(p *process)
+	}{
+		"the command ends":  {7, func(p *process) { p.say("") }},
+		"the lock is lost":  {74, func(*process) { lose(all) }},
+		"redlock is killed": {exitSignal + int(syscall.SIGKILL), func(p *process) { p.signal(syscall.SIGKILL) }},
+	} {
+		p := start(t, all, "run", "--ttl", "4500ms", "--grace", "100ms", "job", "--", "sh", "-c", forks)
+		group, err := strconv.Atoi(p.line())
+		require.NoError(t, err)
+		end.begin(p)
+		require.Equal(t, end.status, p.status(), what)
+		p.gone()
+		eventually(t, what+": nothing is left", func() bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) })
+		for _, m := range all {
+			m.Hook(nil)
+			m.FlushAll()
+		}
+	}
+}
