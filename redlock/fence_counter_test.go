@@ -21,7 +21,7 @@ var badCounters = map[string]func(m *fakeredis.Master){
 	"less than 0":     counterHolds("-5"),
 	"infinity":        counterHolds("inf"),
 	"no number":       counterHolds("nan"),
-	"the last number": counterHolds(strconv.Itoa(maxFence - 1)),
+	"the last number": counterHolds(strconv.FormatInt(maxFence-1, 10)),
 }
 
 func counterHolds(value string) func(m *fakeredis.Master) {

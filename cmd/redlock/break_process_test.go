@@ -3,13 +3,17 @@
 package main
 
 import (
+	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
 // The process reads the keys before it shows the lock, and the answer comes after the change.
@@ -64,4 +68,60 @@ func TestABreakCountsWhatTheHolderExtendedMeanwhile(t *testing.T) {
 	require.Regexp(t, `may believe for (1h0m0s|59m[0-5]\d[.\d]*s|1h0m0\.\d+s) more`, p.line())
 	require.Equal(t, exitOK, p.status(), p.messages())
 	releasedEverywhere(t, all...)
+}
+
+// A lock with a short TTL can be broken. Its holder may extend it forever.
+func TestALockWithAShortTTLIsBroken(t *testing.T) {
+	late.LeaveOut(t, "its TTL is as long as a node may be late")
+	t.Parallel()
+	for _, guard := range []string{"", "16s", "1h"} {
+		all := listing(t)
+		var guarded []string
+		if guard != "" {
+			guarded = []string{"--guard", guard}
+			require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", guard, "--admit").status)
+		}
+		attempts(t, 20, func() string { // a busy machine may lose the lock before it is broken
+			run := start(t, all, slices.Concat([]string{"run", "--ttl", "1s"}, guarded, []string{"job", "--", "sh", "-c", "echo runs; exec sleep 60"})...)
+			if _, err := run.lineOrEnd(); err != nil {
+				require.Equal(t, exitLost, run.status())
+				return "it was lost before the command began"
+			}
+			got := invoke(t, envOf(all), slices.Concat([]string{"break", "--yes"}, guarded, []string{"job"})...)
+			if got.status != exitOK {
+				_ = run.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+				require.Equal(t, exitLost, run.status(), "guard %q: a lock that is held is not broken: %v", guard, got)
+				return got.err
+			}
+			require.Equal(t, exitLost, run.status())
+			return ""
+		})
+		releasedEverywhere(t, all...)
+	}
+}
+
+func TestABrokenLockNamesTheNodesThatMayKeepIt(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{
+		"--json=false": `(?m)^No answer from \S+, which may keep the key until it expires\.$`,
+		"--json":       `"unanswered": \[\s+"c"\s+\]`,
+	} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			_, err := userBinary()
+			require.NoError(t, err, "it takes long to build")
+			attempts(t, 3, func() string { // on a busy machine a healthy node may be too late, too
+				all := listing(t)
+				holdAll(all, "job", token, time.Minute)
+				all[2].Freeze()
+				p := startAsUser(t, all, "break", "--yes", flag, "job")
+				out, messages, status := p.gone(), p.messages(), p.status()
+				all[2].Unfreeze()
+				if status != exitOK || !regexp.MustCompile(want).MatchString(out) {
+					return out + messages
+				}
+				return ""
+			})
+		})
+	}
 }

@@ -11,21 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
-
-// guarded starts nodes whose markers go at the end.
-func guarded(t *testing.T) []*fakeredis.Master {
-	t.Helper()
-	all := masters(t)
-	t.Cleanup(func() {
-		for _, m := range all {
-			m.Del("redlock:guard")
-		}
-	})
-	return all
-}
 
 func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
 	t.Parallel()

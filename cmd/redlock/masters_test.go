@@ -12,6 +12,10 @@ import (
 	"github.com/quorumlock/go-redlock/internal/late"
 )
 
+// patience bounds every wait for an event. It is long: eight busy processes on two cores leave little for
+// each of the tests, which run in parallel.
+const patience = time.Minute
+
 // masters starts three, and checks at the end of the test that no lock is left.
 func masters(t *testing.T) []*fakeredis.Master {
 	t.Helper()
@@ -30,6 +34,18 @@ func masters(t *testing.T) []*fakeredis.Master {
 		allAnswered(t, all...)
 		for _, m := range all {
 			require.Empty(t, locks(m), "a key is left on %s", m.Name())
+		}
+	})
+	return all
+}
+
+// guarded starts nodes whose markers go at the end.
+func guarded(t *testing.T) []*fakeredis.Master {
+	t.Helper()
+	all := masters(t)
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.Del("redlock:guard")
 		}
 	})
 	return all

@@ -24,10 +24,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// The tests here run the real binary, because what they are about is what becomes of
-// processes. patience bounds every wait for an event. It is long: eight busy processes on two
-// cores leave little for each of the tests, which run in parallel.
-const patience = time.Minute
+// The tests here run the real binary, because what they are about is what becomes of processes.
 
 // binary has longer timeouts than the command of users, because a busy machine may stop a process for
 // seconds. userBinary is the command of users, for tests that wait for its timeouts.
