@@ -19,7 +19,7 @@ func acquireEntry() subcommand {
 			{exitOK, "NAME is held, and the claim was printed"},
 			endsMisused,
 			endsNoQuorum,
-			{exitSystem, "the claim could not be written; the lock was released"},
+			{exitSystem, "the claim could not be written, and the lock is released"},
 			{exitLost, "the lock was acquired, but expired before the claim could be printed"},
 			endsHeld,
 			endsUnguarded,
@@ -108,7 +108,7 @@ func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *r
 		return exitLost
 	}
 	if err := c.printClaim(h, claim, asJSON); err != nil {
-		c.fail(err, "the claim could not be written, so the lock is released: %v", err)
+		c.fail(err, "the claim could not be written, so the lock is released")
 		if lock, err := locker.Resume(ctx, claim); err == nil {
 			_ = lock.Release(ctx)
 		}

@@ -26,6 +26,7 @@ func benchEntry() subcommand {
 			{exitFailed, "an acquisition or a release failed, or a key is left"},
 			endsMisused,
 			{exitUnavailable, "no quorum of nodes could be reached at the start"},
+			endsUnwritten,
 			endsQuarantine, endsUnguarded,
 			{exitSignal, "signal n ended it; the results so far are printed"},
 		},

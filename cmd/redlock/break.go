@@ -27,6 +27,7 @@ func breakEntry() subcommand {
 			{exitFailed, "nothing was deleted: NAME is free, its key is no lock of this library, or the answer was not yes"},
 			endsMisused,
 			{exitUnavailable, "no quorum of nodes could be reached; the message says whether anything was deleted"},
+			endsUnwritten,
 			{exitLost, "the lock was released, expired or got another holder since it was shown; the new holder keeps it"},
 			endsQuarantine, endsUnguarded,
 		},

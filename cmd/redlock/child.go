@@ -29,7 +29,7 @@ func startChild(p *runOptions, c *invocation, env []string, tty *terminal) (*chi
 	defer func() { _ = inner.Close() }()
 	cmd := exec.Command(self(), append([]string{startBarrierMode, p.program}, p.command...)...)
 	cmd.Env = env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout.file, c.stderr
 	cmd.ExtraFiles = []*os.File{inner}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	tty.lend(cmd.SysProcAttr)

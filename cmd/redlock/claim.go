@@ -32,7 +32,7 @@ With --json it prints one object:
 			{exitOK, "the lock is held, for --ttl at least"},
 			endsMisused,
 			{exitUnavailable, "no quorum of nodes could be reached: the lock expires as before, unless this is repeated"},
-			endsClaimLost, endsQuarantine, endsUnguarded,
+			endsUnwritten, endsClaimLost, endsQuarantine, endsUnguarded,
 		},
 		examples: []string{`echo "$CLAIM" | redlock extend --ttl 5m - || exit  # it is lost: stop`},
 	}
@@ -54,6 +54,7 @@ With --json it prints one object:
 			{exitOK, "the lock was held until now, and is released"},
 			endsMisused,
 			{exitUnavailable, "no quorum of nodes could be reached: the lock expires by its TTL"},
+			endsUnwritten,
 			{exitLost, "the lock was lost before: another client may have held it meanwhile"},
 			endsQuarantine, endsUnguarded,
 		},
@@ -90,11 +91,13 @@ func extendFlags(f *flagSet) runFunc {
 			}
 			untilAllAnswered(ctx, locker, lock)
 			h := newClaimJSON(lock)
-			_, err := lock.Detach()
-			if err == nil && *flags.asJSON {
-				err = c.object(h)
+			if _, err := lock.Detach(); err != nil {
+				return err
 			}
-			return err
+			if *flags.asJSON {
+				_ = c.object(h) // reportOutput reports its error
+			}
+			return nil
 		})
 	}
 }
@@ -105,7 +108,7 @@ func releaseFlags(f *flagSet) runFunc {
 		return flags.with(ctx, c, 0, func(_ *redlock.Locker, lock *redlock.Lock, _ time.Duration) error {
 			err := lock.Release(ctx)
 			if err == nil && *flags.asJSON {
-				err = c.object(struct {
+				_ = c.object(struct {
 					Names    []string `json:"names"`
 					ID       string   `json:"id"`
 					Released bool     `json:"released"`

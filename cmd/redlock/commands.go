@@ -62,5 +62,6 @@ var (
 	endsUnguarded  = exitStatus{exitConfig, "the nodes are guarded for clients with another list or maxTTL, or --guard is missing, or the guard has not begun"}
 	endsClaimLost  = exitStatus{exitLost, "the lock is lost: it has expired, or was released"}
 	endsQuarantine = exitStatus{exitHeld, "too many nodes are quarantined (--guard)"}
+	endsUnwritten  = exitStatus{exitSystem, "the output could not be written; what was asked for is done"}
 	endsSignal     = exitStatus{exitSignal, "signal n ended it"}
 )

@@ -24,7 +24,7 @@ The script goes where the shell looks for it:
   zsh   source <(redlock completion zsh)      in ~/.zshrc, below compinit
   fish  redlock completion fish | source      in ~/.config/fish/config.fish
 `,
-		exitStatuses: []exitStatus{endsWell, endsMisused},
+		exitStatuses: []exitStatus{endsWell, endsMisused, endsUnwritten},
 		examples:     []string{"redlock completion bash >/etc/bash_completion.d/redlock"},
 		noJSON:       "what it prints is a script",
 	}

@@ -24,7 +24,7 @@ func demoEntry() subcommand {
 		exitStatuses: []exitStatus{
 			{exitOK, "every part succeeded"},
 			{exitFailed, "a part failed"},
-			endsMisused, endsSignal,
+			endsMisused, endsUnwritten, endsSignal,
 		},
 		examples: []string{"redlock demo"},
 	}

@@ -23,6 +23,7 @@ func doctorEntry() subcommand {
 			{exitFailed, "an error was found, or a node was not admitted; with --begin-guard the message says what was changed"},
 			endsMisused,
 			{exitUnavailable, "--begin-guard: the nodes did not vote in time"},
+			endsUnwritten,
 			{exitConfig, "--begin-guard: clients with another list or another maxTTL use the nodes"},
 			{exitSignal, "signal n ended --begin-guard; the same command continues to wait"},
 		},

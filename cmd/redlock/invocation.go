@@ -21,7 +21,7 @@ type invocation struct {
 	hasDashes   bool     // there was a --
 	env         []string
 	stdin       *os.File
-	stdout      *os.File
+	stdout      *output
 	stderr      *os.File
 
 	asJSON  bool     // --json was given

@@ -30,6 +30,7 @@ func listEntry() subcommand {
 			{exitFailed, "--limit or --timeout ended the search: more names may be held"},
 			endsMisused,
 			{exitUnavailable, "no quorum of nodes could be searched; nothing is listed"},
+			endsUnwritten,
 			{exitSignal, "signal n ended the search; nothing is listed"},
 		},
 		examples: []string{

@@ -7,7 +7,8 @@
 //	main.go, commands.go, flagset.go, help.go      from words to a subcommand; its help
 //	failure.go                                     why an invocation fails, as text and as JSON
 //	did_you_mean.go                                the word that an unknown one resembles
-//	invocation.go, exit.go, printer.go, table.go   streams and exit statuses; output for people
+//	invocation.go, output.go, exit.go              streams and exit statuses
+//	printer.go, table.go                           output for people
 //	nodes.go, tls.go, locker.go                    the nodes, and how to reach them
 //	lock_request.go, lock_request_acquire.go       the lock that is requested, and its acquisition
 //	status_line.go, wait_status.go                 the line on a terminal during a wait
@@ -41,33 +42,38 @@ func main() {
 // run is the whole program except os.Exit. The streams are files, because a child process inherits
 // them directly. A goroutine that copies would have to outlive this process if it is killed.
 func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File) int {
-	c := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	c := &invocation{env: env, stdin: stdin, stdout: &output{file: stdout}, stderr: stderr}
+	return c.reportOutput(c.dispatch(ctx, args))
+}
+
+// dispatch runs the subcommand that the first word names.
+func (inv *invocation) dispatch(ctx context.Context, args []string) int {
 	if len(args) == 0 {
-		overview(stderr)
+		overview(inv.stderr)
 		return exitUsage
 	}
 	name, rest := args[0], args[1:]
 	switch name {
 	case "help", "-h", "-help", "--help":
 		if len(rest) == 0 {
-			overview(stdout)
+			overview(inv.stdout)
 			return exitOK
 		}
 		name, rest = rest[0], []string{"-h"}
 	case "-version", "--version":
 		name = "version"
 	case startBarrierMode:
-		return waitStartBarrier(c, rest)
+		return waitStartBarrier(inv, rest)
 	case reaperMode:
-		return runReaper(c)
+		return runReaper(inv)
 	}
 	for _, cmd := range commands() {
 		if cmd.name == name {
-			return c.parseAndRun(ctx, cmd, rest)
+			return inv.parseAndRun(ctx, cmd, rest)
 		}
 	}
-	c.asJSON = wantsJSON(args)
-	c.fail(nil, "there is no command %q%s", name, didYouMean(name, "", names(commands())))
-	c.say("`redlock help` lists what there is")
-	return c.finish(exitUsage)
+	inv.asJSON = wantsJSON(args)
+	inv.fail(nil, "there is no command %q%s", name, didYouMean(name, "", names(commands())))
+	inv.say("`redlock help` lists what there is")
+	return inv.finish(exitUsage)
 }

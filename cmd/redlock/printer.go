@@ -19,7 +19,9 @@ func newPrinter(c *invocation) *printer {
 }
 
 // redraws reports whether standard output is a terminal that can move its cursor.
-func (inv *invocation) redraws() bool { return isTerminal(inv.stdout) && inv.getenv("TERM") != "dumb" }
+func (inv *invocation) redraws() bool {
+	return isTerminal(inv.stdout.file) && inv.getenv("TERM") != "dumb"
+}
 
 // color is a colour of text, as ANSI terminals number them.
 type color string

@@ -28,7 +28,7 @@ func runReaper(c *invocation) int {
 	// Only SIGKILL ends the reaper. `pkill redlock` must not, nor SIGPIPE when it asks a process
 	// that has died: that is when it is needed.
 	signal.Ignore()
-	reaper{in: c.stdin, out: c.stdout, clock: clock.System(), kill: group.kill}.watch()
+	reaper{in: c.stdin, out: c.stdout.file, clock: clock.System(), kill: group.kill}.watch()
 	return exitOK
 }
 

@@ -19,6 +19,7 @@ func statusEntry() subcommand {
 			{exitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"},
 			endsMisused,
 			{exitUnavailable, "no quorum answered (the other answers are printed); --watch continues"},
+			endsUnwritten,
 		},
 		examples: []string{
 			"redlock status --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/42",

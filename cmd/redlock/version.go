@@ -24,7 +24,7 @@ With --json it prints one object:
   go        version of Go
   platform  operating system and architecture
 `,
-		exitStatuses: []exitStatus{{exitOK, "always"}, endsMisused},
+		exitStatuses: []exitStatus{endsWell, endsMisused, endsUnwritten},
 		examples:     []string{"redlock version"},
 	}
 }

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
@@ -50,7 +51,10 @@ func (w *watcher) watch(ctx context.Context) int {
 			return refusal(err)
 		}
 		if err := w.show(s); err != nil {
-			return exitOK // the reader is gone, as with head
+			if errors.Is(err, syscall.EPIPE) {
+				w.c.stdout.err = nil // the reader is gone, as with head
+			}
+			return exitOK
 		}
 		select {
 		case <-tick.C:
@@ -107,7 +111,7 @@ func (w *watcher) block(s *redlock.Status) error {
 
 // liveScreen is text on a terminal that is written over.
 type liveScreen struct {
-	out    *os.File
+	out    *output
 	colors bool
 	every  time.Duration
 	lines  int // lines on the screen
@@ -119,7 +123,7 @@ func (r *liveScreen) show(s *redlock.Status) error {
 	printStatus(p, s)
 	p.line("\n%s", p.in(faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	if width, rows, ok := windowSize(r.out); ok {
+	if width, rows, ok := windowSize(r.out.file); ok {
 		// Lines that wrap or scroll out of sight could not be written over.
 		lines = lines[:min(len(lines), rows-1)]
 		for i := range lines {
@@ -131,7 +135,7 @@ func (r *liveScreen) show(s *redlock.Status) error {
 		text = fmt.Sprintf("\x1b[%dA", r.lines) + text
 	}
 	r.lines = len(lines)
-	_, err := r.out.WriteString(text)
+	_, err := r.out.Write([]byte(text))
 	return err
 }
 
