@@ -95,9 +95,9 @@ func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *
 	lock, waitErr := locker.Acquire(ctx, req.name, req.ttl, opts...)
 	switch {
 	case !errors.Is(waitErr, context.DeadlineExceeded):
-	case !quorumVoted(waitErr) && !foundFault(waitErr):
+	case !decided(waitErr):
 		return nil, err // the deadline cut its first attempt short: the earlier error knows more
-	case errors.Is(waitErr, redlock.ErrHeld) && !namesHolder(waitErr) && namesHolder(err):
+	case errors.Is(waitErr, redlock.ErrHeld) && !namesAllHolders(waitErr) && namesHolder(err):
 		return nil, err // it cut the query for the holder short
 	}
 	return lock, waitErr
@@ -118,25 +118,30 @@ func namesHolder(err error) bool {
 	return errors.As(err, &held)
 }
 
-// quorumVoted reports whether a quorum of nodes granted or refused.
-func quorumVoted(err error) bool {
+// namesAllHolders reports whether an error names the holder for every node that refused. A query that
+// was cut short leaves some out.
+func namesAllHolders(err error) bool {
+	var qe *redlock.QuorumError
+	return errors.As(err, &qe) && !slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {
+		return v.Outcome == redlock.OutcomeRefused && !namesHolder(v.Err)
+	})
+}
+
+// decided reports whether the votes decide an attempt: a quorum granted or refused, or so many nodes
+// failed, or did not answer within the node timeout, that no quorum is left.
+func decided(err error) bool {
 	var qe *redlock.QuorumError
 	if !errors.As(err, &qe) {
 		return false
 	}
-	votes := 0
+	votes, faults := 0, 0
 	for _, v := range qe.Votes {
-		if v.Outcome == redlock.OutcomeGranted || v.Outcome == redlock.OutcomeRefused {
+		switch {
+		case v.Outcome == redlock.OutcomeGranted, v.Outcome == redlock.OutcomeRefused:
 			votes++
+		case v.Outcome == redlock.OutcomeFailed, errors.Is(v.Err, redlock.ErrNodeTimeout):
+			faults++
 		}
 	}
-	return votes >= qe.Need
-}
-
-// foundFault reports whether any node failed, or did not answer within the node timeout.
-func foundFault(err error) bool {
-	var qe *redlock.QuorumError
-	return errors.As(err, &qe) && slices.ContainsFunc(qe.Votes, func(v redlock.Vote) bool {
-		return v.Outcome == redlock.OutcomeFailed || errors.Is(v.Err, redlock.ErrNodeTimeout)
-	})
+	return votes >= qe.Need || faults > len(qe.Votes)-qe.Need
 }
