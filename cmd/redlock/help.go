@@ -88,7 +88,8 @@ clients of the same locks. For example
   export REDLOCK_NODES=redis://a:6379,redis://b:6379,redis://c:6379
 Write a comma in a password as %2C. Other users of the machine can read command lines: put
 a URL with a password into the variable, or into a file. --nodes-file or
-REDLOCK_NODES_FILE names a file with such a list, or with one URL per line.
+REDLOCK_NODES_FILE names a file with such a list, or with one URL per line. Neither has
+quotes or comments.
 
 A flag takes precedence over the variables. --nodes together with --nodes-file is refused,
 as are both variables: clients with different lists do not exclude each other. In the same

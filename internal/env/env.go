@@ -43,7 +43,8 @@ func ReadNodes(getenv func(string) string) ([]string, error) {
 	return SplitNodes(list)
 }
 
-// SplitNodes returns the URLs of a list. It returns ErrNoNodes if the list is blank.
+// SplitNodes returns the URLs of a list. It returns ErrNoNodes if the list is blank. Of what is wrong with
+// a URL it reports only what stands around it: pool.ParseURL reports the rest.
 func SplitNodes(list string) ([]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, ErrNoNodes
@@ -52,7 +53,7 @@ func SplitNodes(list string) ([]string, error) {
 	if slices.Contains(urls, "") {
 		return nil, errEmptyURL
 	}
-	return urls, nil
+	return urls, checkAround(urls)
 }
 
 // ReadNodesFile returns the URLs in a file. from is the flag or variable that names the file. No
