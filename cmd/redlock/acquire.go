@@ -77,13 +77,7 @@ func acquireFlags(f *flagSet) runFunc {
 		if err != nil {
 			return c.misused("%v", err)
 		}
-		defer func() {
-			if exit == exitOK { // the claim is printed and its time runs, but a script waits until this process ends
-				closeWithin(locker, answerTimeout)
-				return
-			}
-			closeSoon(locker)
-		}()
+		defer func() { closeAfterAcquire(locker, exit) }()
 		in := listen()
 		lock, err := w.acquire(ctx, c, locker, in)
 		if err != nil {
@@ -91,6 +85,17 @@ func acquireFlags(f *flagSet) runFunc {
 		}
 		return handOut(ctx, c, locker, lock, in, *asJSON)
 	}
+}
+
+// closeAfterAcquire closes the Locker of an acquire that ends with this status. Close waits for the undos
+// of refused attempts, at nodes that do not answer. If the claim is printed its time runs, but a script
+// waits until this process ends.
+func closeAfterAcquire(locker *redlock.Locker, exit int) {
+	if exit == exitOK {
+		closeWithin(locker, answerTimeout)
+		return
+	}
+	closeSoon(locker)
 }
 
 // handOut prints the claim on a lock. If it returns another status than 0 it has released the lock,

@@ -41,6 +41,8 @@ func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
 func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
 	late.LeaveOut(t, "it measures how soon the two nodes that are not frozen answer")
 	t.Parallel()
+	_, err := userBinary()
+	require.NoError(t, err, "it takes long to build")
 	all := masters(t)
 	attempts(t, 3, func() (wrong string) {
 		all[2].Freeze()

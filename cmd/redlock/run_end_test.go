@@ -21,23 +21,7 @@ import (
 func endOfRun(t *testing.T, frozen int) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var nodes []redlock.Node
-		var all []*fakeredis.Master
-		set := late.Of(t, 3)
-		for i, name := range []string{"a", "b", "c"} {
-			m := fakeredis.New(name)
-			defer m.Close()
-			dial := m.Dial
-			if set.Is(i) {
-				dial = m.DialLate(set.Next())
-			}
-			n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: dial, Clock: clock.Runtime()})
-			require.NoError(t, err)
-			defer func() { _ = n.Close() }()
-			nodes, all = append(nodes, n), append(all, m)
-		}
-		l, err2 := redlock.New(nodes, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(coldTimeout))
-		require.NoError(t, err2)
+		l, all := lockerInMemory(t)
 		lock, err2 := l.TryAcquire(context.Background(), "job", 30*time.Second)
 		require.NoError(t, err2)
 		allHold(all)
@@ -53,6 +37,29 @@ func endOfRun(t *testing.T, frozen int) (took time.Duration, err error) {
 		time.Sleep(time.Minute) // what it left in the background comes to its end
 	})
 	return took, err
+}
+
+// lockerInMemory makes a Locker over three nodes in a bubble. Its nodes keep a silent connection for long.
+func lockerInMemory(t *testing.T) (*redlock.Locker, []*fakeredis.Master) {
+	t.Helper()
+	var nodes []redlock.Node
+	var all []*fakeredis.Master
+	set := late.Of(t, 3)
+	for i, name := range []string{"a", "b", "c"} {
+		m := fakeredis.New(name)
+		t.Cleanup(m.Close)
+		dial := m.Dial
+		if set.Is(i) {
+			dial = m.DialLate(set.Next())
+		}
+		n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: dial, Clock: clock.Runtime(), HardTimeout: time.Minute})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = n.Close() })
+		nodes, all = append(nodes, n), append(all, m)
+	}
+	l, err := redlock.New(nodes, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(coldTimeout))
+	require.NoError(t, err)
+	return l, all
 }
 
 // allHold waits in a bubble until all nodes have executed what they were sent.
@@ -80,4 +87,28 @@ func TestRunWaitsAtItsEndForFrozenNodesUntilTheCloseTimeout(t *testing.T) {
 	require.ErrorIs(t, err, errNotAllAnswered)
 	require.ErrorContains(t, err, "job: ")
 	require.Equal(t, closeTimeout, took, "and not the node timeout of %v", coldTimeout)
+}
+
+// A refused attempt leaves an undo at the node that does not answer.
+func TestAcquireWaitsAtItsEndForAFrozenNodeForTheAnswerTimeoutOnly(t *testing.T) {
+	for exit, want := range map[int]time.Duration{exitOK: answerTimeout, exitHeld: closeTimeout} {
+		synctest.Test(t, func(t *testing.T) {
+			l, all := lockerInMemory(t)
+			require.NoError(t, l.Healthy(context.Background()))
+			allHold(all)
+			all[2].Freeze() // it has a connection, over which the attempt is sent
+			holdAll(all, "job", token, time.Minute)
+			_, err := l.TryAcquire(context.Background(), "job", 10*time.Minute)
+			require.ErrorIs(t, err, redlock.ErrHeld)
+			setFree(all, "job")
+			lock, err := l.TryAcquire(context.Background(), "job", 10*time.Minute)
+			require.NoError(t, err)
+			_, err = lock.Detach()
+			require.NoError(t, err)
+			began := time.Now()
+			closeAfterAcquire(l, exit)
+			require.Equal(t, want, time.Since(began))
+			time.Sleep(time.Hour) // what it left in the background comes to its end
+		})
+	}
 }
