@@ -2,6 +2,7 @@ package fakeredis
 
 import (
 	"bufio"
+	"bytes"
 	"net"
 	"strings"
 
@@ -122,7 +123,7 @@ func (m *Master) execute(c *Client, words []string) bool {
 		return false
 	}
 	m.record.add(c.id, name, args)
-	m.running, m.passed = c, false
+	m.running = c
 	m.setMiniredisTime()
 	c.out.capture()
 	if handled {
@@ -131,7 +132,9 @@ func (m *Master) execute(c *Client, words []string) bool {
 		m.redis.Server().Dispatch(c.peer, words)
 	}
 	c.peer.Flush()
-	c.out.send(c.follow(name, args, c.out.captured()))
+	answer := c.out.captured()
+	c.follow(name, args, answer)
+	c.out.send(answer)
 	m.running = nil
 	return !c.peer.Closed()
 }
@@ -144,27 +147,16 @@ func (m *Master) ready(c *Client) bool {
 	return !c.killed
 }
 
-// follow records what the hook needs to know of the connection, and corrects the reply if miniredis
-// differs from Redis.
-func (c *Client) follow(name string, args []string, reply []byte) []byte {
-	m := c.master
-	switch ok := strings.HasPrefix(string(reply), "+OK"); name {
+// follow records what the hook needs to know of the connection.
+func (c *Client) follow(name string, args []string, reply []byte) {
+	switch ok := bytes.HasPrefix(reply, []byte("+OK")); name {
 	case "AUTH":
 		c.trusted = c.trusted || ok
 	case "SELECT":
 		if ok && len(args) == 1 {
-			c.db = m.script.selected(args[0])
+			c.db = c.master.script.selected(args[0])
 		}
 	case "SUBSCRIBE", "PSUBSCRIBE":
 		c.subscribed = true
-	case "SCRIPT":
-		if len(args) > 0 {
-			return m.loaded(args, reply)
-		}
-	case "EVAL":
-		return scriptError(reply, args)
-	case "EVALSHA":
-		return scriptError(m.byText(c, args, reply), args)
 	}
-	return reply
 }

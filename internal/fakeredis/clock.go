@@ -51,10 +51,8 @@ func (m *Master) setMiniredisTime() {
 	}
 }
 
-// data returns the database at the current time.
+// data returns the database at the current time; under m.mu.
 func (m *Master) data() *miniredis.Miniredis {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.setMiniredisTime()
 	return m.redis
 }

@@ -218,7 +218,7 @@ func (c *Cluster) reply(m *Master, client int64, cmd string, args []string) (str
 		if c.slot(k) != slot {
 			return "CROSSSLOT Keys in request don't hash to the same slot", true
 		}
-		if m.data().Exists(k) {
+		if m.exists(k) {
 			there++
 		}
 	}

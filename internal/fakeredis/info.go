@@ -29,9 +29,9 @@ type section struct {
 }
 
 // info returns the answer of INFO: all sections, or those that are named.
-func (m *Master) info(names []string, nested bool) string {
+func (m *Master) info(names []string) string {
 	var text strings.Builder
-	for _, s := range m.sections(nested) {
+	for _, s := range m.sections() {
 		if !wanted(s.name, names) {
 			continue
 		}
@@ -62,7 +62,7 @@ func (m *Master) field(name, value string) string {
 	return value
 }
 
-func (m *Master) sections(nested bool) []section {
+func (m *Master) sections() []section {
 	_, port, _ := net.SplitHostPort(m.addr)
 	up := now().Sub(m.run.began)
 	return []section{
@@ -84,16 +84,12 @@ func (m *Master) sections(nested bool) []section {
 			"master_repl_offset", "0", "second_repl_offset", "-1", "repl_backlog_active", "0",
 		}},
 		{"cluster", []string{"cluster_enabled", "0"}},
-		{"keyspace", m.keyspace(nested)},
+		{"keyspace", m.keyspace()},
 	}
 }
 
-// keyspace counts the keys of the databases in use. Inside a script it returns nothing, because
-// counting takes the lock that miniredis holds then.
-func (m *Master) keyspace(nested bool) []string {
-	if nested {
-		return nil
-	}
+// keyspace counts the keys of the databases in use.
+func (m *Master) keyspace() []string {
 	var fields []string
 	for _, n := range m.script.databases {
 		db, expires := m.redis.DB(n), 0

@@ -21,7 +21,7 @@ func TestAScriptedErrorTakesACommandsPlace(t *testing.T) {
 		_, err := c.Do("SET", "k", "v")
 		require.Equal(t, redis.Error(oom), err)
 		_, err = c.Do("EVAL", "\nreturn redis.call('SET', 'k', 'v')", 0)
-		require.Equal(t, redis.Error(oom+" script: "+strings.Repeat("0", 40)+", on @user_script:2."), err)
+		require.Equal(t, redis.Error(oom+" script: 581882e45c020ac78db92556fd8e7fb373375e83, on @user_script:2."), err)
 		_, err = c.Do("EVAL", "return redis.pcall('SET', 'k', 'v')", 0)
 		require.Equal(t, redis.Error(oom), err)
 		require.Empty(t, m.Keys())
@@ -212,10 +212,10 @@ func TestTheDataIsReachedPastTheNetwork(t *testing.T) {
 	})
 }
 
-// A script that any master of the process has loaded is not parsed again. A client must not notice
+// A script that any master of the process has loaded is not compiled again. A client must not notice
 // that.
 func TestAScriptThatWasLoadedElsewhereIsKnownOnlyWhereItIsLoadedAndUntilItIsFlushed(t *testing.T) {
-	for range 2 { // the first one parses
+	for range 2 { // the first one compiles
 		inBubble(t, func(t *testing.T, m *fakeredis.Master) {
 			const text = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
 			const sha = "8cd00688c05c46bde4a2e60658ef20a2e5c0b248"
@@ -248,4 +248,28 @@ func TestAScriptThatWasLoadedElsewhereIsKnownOnlyWhereItIsLoadedAndUntilItIsFlus
 			require.Error(t, err)
 		})
 	}
+}
+
+// Scripts of all masters run in the same Lua states.
+func TestAScriptLeavesNothingToTheNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
+		c := connect(t, m)
+		for _, text := range []string{
+			"return redis.call('SUBSCRIBE', 'x')", "return redis.call('EVAL', 'return 1', 0)", "return redis.call('SELECT', 1)",
+		} {
+			_, err := c.Do("EVAL", text, 0)
+			require.ErrorContains(t, err, "ERR This Redis command is not allowed from script")
+		}
+		_, err := c.Do("EVAL", "leak = ARGV[1]", 0, "1")
+		require.ErrorContains(t, err, "Script attempted to create global variable 'leak'")
+		_, err = c.Do("EVAL", "return leak", 0)
+		require.ErrorContains(t, err, "Script attempted to access nonexistent global variable 'leak'")
+		require.Empty(t, do(t, c, "EVAL", "return {ARGV[1], KEYS[1]}", 0))
+		do(t, c, "SELECT", 1)
+		do(t, c, "EVAL", "redis.call('SET', KEYS[1], ARGV[1])", 1, "k", "v")
+		require.Empty(t, m.Keys(), "it runs in the client's database")
+		require.Nil(t, do(t, connect(t, m), "EVAL", "return redis.call('GET', KEYS[1])", 1, "k"))
+		require.Equal(t, []any{[]byte("v"), int64(3), nil, "OK", []any{[]byte("a")}}, do(t, c, "EVAL",
+			"return {redis.call('GET', KEYS[1]), 3.9, false, redis.status_reply('OK'), {'a', nil, 'b'}}", 1, "k"))
+	})
 }
