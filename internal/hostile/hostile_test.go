@@ -222,7 +222,8 @@ func lockOnce(s *servers, l *redlock.Locker) {
 	})
 }
 
-// locking acquires locks until the form was sent.
+// locking acquires locks until the form was sent. Between two locks it pauses: some forms are sent for
+// seconds, and locks without a pause would take the processor from the client that reads them.
 func locking(s *servers, l *redlock.Locker, p *peer) {
 	deadline := time.After(time.Minute)
 	for {
@@ -232,8 +233,7 @@ func locking(s *servers, l *redlock.Locker, p *peer) {
 			return
 		case <-deadline:
 			require.FailNow(s.t, "the form was not said, or the connection not ended")
-		default:
-			runtime.Gosched()
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

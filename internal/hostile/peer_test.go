@@ -18,8 +18,13 @@ type form struct {
 	ends        bool // it is not RESP2 or breaks a limit: the client must end the connection
 }
 
-// enough is how many bytes are sent at the most: more than any limit on a reply.
-const enough = 20 << 20
+// A form is sent for at most so many bytes, which are more than any limit on a reply, and a form of
+// replies that break no limit for at most so many replies. A client that kept them all would need more
+// memory than it may.
+const (
+	enough        = 20 << 20
+	enoughReplies = 2_000_000
+)
 
 // peer is a proxy between a client and a server. It passes everything on until the client sends a
 // given text, and then sends its form in place of the server's answer.
@@ -139,11 +144,14 @@ func (c *peerConn) speak() {
 			}
 		}
 	})
-	f := c.peer.form
+	f, most := c.peer.form, enough
+	if !f.ends {
+		most = min(most, enoughReplies*len(f.rest))
+	}
 	_, err := c.client.Write([]byte(f.begin))
 	if f.rest != "" {
 		chunk := []byte(strings.Repeat(f.rest, 1+(32<<10)/len(f.rest)))
-		for said := 0; err == nil && said < enough; said += len(chunk) {
+		for said := 0; err == nil && said < most; said += len(chunk) {
 			_ = c.client.SetWriteDeadline(time.Now().Add(time.Second)) // a client that does not read on is sent no more
 			_, err = c.client.Write(chunk)
 		}
