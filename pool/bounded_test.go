@@ -5,6 +5,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -197,10 +198,13 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte("*8388608\r\n"))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		ours, theirs := net.Pipe()
-		go func() {
+		var other sync.WaitGroup
+		defer other.Wait()
+		defer ours.Close()
+		other.Go(func() {
 			_, _ = theirs.Write(stream)
 			_ = theirs.Close()
-		}()
+		})
 		c := redis.NewConn(newBoundedConn(ours, replyLimits), 0, 0)
 		if spent := allocated(func() {
 			for c.Err() == nil {

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,11 +68,11 @@ func TestAnAnswerEndsThePausesBetweenQuestionsForTheMap(t *testing.T) {
 
 // The commands of a master that is gone would otherwise wait for as long as a dial takes.
 func TestTheMapIsAskedForAsSoonAsAConnectionHasEnded(t *testing.T) {
-	var hanging string
+	var hanging atomic.Value
 	hang := func(c *Config) {
 		dial := c.Dial
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if address == hanging {
+			if address == hanging.Load() {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -81,7 +82,7 @@ func TestTheMapIsAskedForAsSoonAsAConnectionHasEnded(t *testing.T) {
 	inCluster(t, hang, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		from, to := cl.Owner("foo"), others(cl, "foo")[0]
 		time.Sleep(2 * time.Second)
-		hanging = from.Addr()
+		hanging.Store(from.Addr())
 		cl.TakeSlot(from, to, true)
 		only(t, from).Drop()
 		synctest.Wait()

@@ -41,13 +41,17 @@ func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 	const each, reader = 20_000, 1 << 31
 	var done atomic.Bool
 	var other sync.WaitGroup
+	defer func() { // also if the test fails
+		done.Store(true)
+		other.Wait()
+	}()
 	written := uint32(reader)
 	other.Go(func() {
 		for ; !done.Load(); written++ {
 			_, _ = g.Write(binary.BigEndian.AppendUint32(nil, written))
 		}
 	})
-	got := make(chan []byte)
+	got := make(chan []byte, 1)
 	go func() {
 		b, _ := io.ReadAll(far)
 		got <- b
@@ -75,7 +79,10 @@ func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 // The buffer of a large batch is not kept.
 func TestLargeBuffersAreNotKept(t *testing.T) {
 	near, far := sockets(t, "tcp", "127.0.0.1:0")
-	go func() { _, _ = io.Copy(io.Discard, far) }()
+	var other sync.WaitGroup
+	defer other.Wait()
+	other.Go(func() { _, _ = io.Copy(io.Discard, far) })
+	defer near.Close()
 	g := &coalescingConn{Conn: near}
 	for range 3 {
 		_, err := g.Write(make([]byte, 1<<20))

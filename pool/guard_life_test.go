@@ -43,10 +43,8 @@ func TestAMarkerIsVerifiedAlsoIfTheCommandWasCancelled(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedNodes()
 		c := acquiringUnder(f, "A", "k")
-		n.pipelines[0].mu.Lock() // as if it waited in the queue
-		go voter{n}.Submit(&c.Command)
-		require.True(t, c.Cancel())
-		n.pipelines[0].mu.Unlock()
+		require.True(t, c.Cancel()) // before the writer takes it from the queue
+		c.on(n)
 		requireUnsent(t, c.reply(t))
 		synctest.Wait()
 		require.Equal(t, 1, queriesOf(m))
@@ -87,11 +85,9 @@ func TestACancelledCommandVerifiesNothingForANodeSetThatHasEnded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedNodes()
 		c := acquiringUnder(f, "A", "k")
-		n.pipelines[0].mu.Lock() // as if it waited in the queue
-		go voter{n}.Submit(&c.Command)
-		require.True(t, c.Cancel())
+		require.True(t, c.Cancel()) // before the writer takes it from the queue
 		f.End()
-		n.pipelines[0].mu.Unlock()
+		c.on(n)
 		requireUnsent(t, c.reply(t))
 		synctest.Wait()
 		require.Zero(t, queriesOf(m))

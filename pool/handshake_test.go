@@ -292,21 +292,12 @@ func requireServerError(t *testing.T, n *Node, words string) {
 // A socket has a buffer, so the handshake writes without a goroutine of its own.
 func TestAnErrorBeforeTheServerClosesASocketIsReported(t *testing.T) {
 	const words = "ERR max number of clients reached"
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, "-"+words+"\r\n")
-			_ = conn.(*net.TCPConn).CloseWrite()
-			_, _ = io.Copy(io.Discard, conn)
-			_ = conn.Close()
-		}
-	}()
+	l := accepting(t, "tcp", "127.0.0.1:0", func(conn net.Conn) {
+		_, _ = io.WriteString(conn, "-"+words+"\r\n")
+		_ = conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	})
 	n, err := Open(Config{Name: "n", Address: l.Addr().String()})
 	require.NoError(t, err)
 	defer n.Close()

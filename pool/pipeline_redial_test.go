@@ -412,7 +412,9 @@ func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) 
 // A connection has ended, and the reader has not noticed it. Nothing more may be written on it,
 // because the outcome of such a command would be unknown without need.
 func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
-	overTCP(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		synctest.Wait()
 		l := n.pipelines[0]
 		k := l.conn
 		sent := k.commandsSent
@@ -421,6 +423,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 			close(k.dead)
 		})
 		c := acquiring("A", longTTL, "k").on(n)
+		synctest.Wait() // the writer could have written it
 		l.mu.Lock()
 		require.Equal(t, sent, k.commandsSent)
 		require.Equal(t, 1, l.queue.len())

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -351,18 +352,29 @@ func (f fake) serveAs(conn net.Conn, gathering bool) {
 // listen serves on a real socket until the test ends.
 func (f fake) listen(t *testing.T, network, address string) net.Listener {
 	t.Helper()
+	return accepting(t, network, address, func(conn net.Conn) { f.serveAs(conn, true) })
+}
+
+// accepting serves each connection to a real socket on a goroutine of its own. It accepts until the
+// test ends, and then waits for those goroutines. Until then the test must have closed the other ends.
+func accepting(t *testing.T, network, address string, serve func(conn net.Conn)) net.Listener {
+	t.Helper()
 	l, err := net.Listen(network, address)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
+	var all sync.WaitGroup
+	all.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go f.serveAs(conn, true)
+			all.Go(func() { serve(conn) })
 		}
-	}()
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		all.Wait()
+	})
 	return l
 }
 

@@ -17,7 +17,7 @@ const underFIPS = "REDLOCK_TEST_UNDER_FIPS"
 // docs/dev/rules.md rule 27: where SHA-1 panics the packages start, and scripts are called.
 func TestScriptsAreCalledWithoutSHA1(t *testing.T) {
 	if os.Getenv(underFIPS) == "" {
-		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=1m")
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		again.Env = append(os.Environ(), underFIPS+"=1", "GODEBUG=fips140=only")
 		out, err := again.CombinedOutput()
 		require.NoError(t, err, "%s", out)

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,14 +68,15 @@ func (a *authority) trusted(context.Context) (*tls.Config, error) {
 // front terminates TLS in front of a master, and passes on what it decrypts.
 func (a *authority) front(raw, master net.Conn) {
 	conn := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{a.server}, MinVersion: tls.VersionTLS12})
-	go func() {
-		_, _ = io.Copy(conn, master)
+	var both sync.WaitGroup
+	pass := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
 		_ = raw.Close()
 		_ = master.Close()
-	}()
-	_, _ = io.Copy(master, conn)
-	_ = raw.Close()
-	_ = master.Close()
+	}
+	both.Go(func() { pass(conn, master) })
+	both.Go(func() { pass(master, conn) })
+	both.Wait()
 }
 
 // withTLS puts TLS in front of a master without a listener.
@@ -97,24 +99,14 @@ func withTLS(t *testing.T, m *fakeredis.Master, c *Config) *authority {
 // before starts a front on a real socket, in front of a server that listens at the address.
 func (a *authority) before(t *testing.T, address string) net.Addr {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			master, err := net.Dial("tcp", address)
-			if err != nil {
-				_ = conn.Close()
-				continue
-			}
-			go a.front(conn, master)
+	return accepting(t, "tcp", "127.0.0.1:0", func(conn net.Conn) {
+		master, err := net.Dial("tcp", address)
+		if err != nil {
+			_ = conn.Close()
+			return
 		}
-	}()
-	return l.Addr()
+		a.front(conn, master)
+	}).Addr()
 }
 
 func TestANodeSpeaksTLSFromEndToEnd(t *testing.T) {

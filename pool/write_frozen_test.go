@@ -163,7 +163,7 @@ func stuckIn(t *testing.T, network, key string) {
 	require.NoError(t, err)
 	defer n.Close()
 	require.Equal(t, command.Granted, pinging().outcome(t, n))
-	done := make(chan []*call)
+	done := make(chan []*call, 1) // the goroutine ends also if the test has failed
 	go func() {
 		var calls []*call
 		for range max(1, min(5000, 12<<20/len(key))) {
@@ -355,7 +355,9 @@ func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T
 	const many = maxUnacked
 	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}, nil))
 	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
-	made, sorted := time.Hour, time.Hour                                 // the shortest of each: a busy machine interrupts most
+	// The shortest of each: a busy machine interrupts most turns. All turns do the same work, so too
+	// many looks at the orphans would be in all of them.
+	made, sorted := time.Hour, time.Hour
 	for turn := 0; turn < 10 || sorted >= 3*made && turn < 300; turn++ { // one connection after the other, while nothing expires
 		began := time.Now()
 		for i := range many {
