@@ -298,7 +298,7 @@ func TestAnErrorBeforeTheServerClosesASocketIsReported(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		_ = conn.Close()
 	})
-	n, err := Open(Config{Name: "n", Address: l.Addr().String()})
+	n, err := Open(unhurried(Config{Name: "n", Address: l.Addr().String()}))
 	require.NoError(t, err)
 	defer n.Close()
 	requireServerError(t, n, words)

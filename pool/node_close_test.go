@@ -136,7 +136,7 @@ func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 			require.NoError(t, err)
 			defer m.Close()
 			a, stuck := newAuthority(t), make(chan struct{}, 1)
-			c := Config{Address: m.Addr(), HardTimeout: maxWait}
+			c := unhurried(Config{Address: m.Addr()})
 			if encrypted {
 				c.Address, c.TLS = a.before(t, m.Addr()).String(), a.trusted
 			}
@@ -165,7 +165,7 @@ func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 	m, err := fakeredis.Start("n1")
 	require.NoError(t, err)
 	for range 20 {
-		n := opened(t, m, func(c *Config) { c.Dial, c.Clock, c.Connections = nil, nil, 3 })
+		n := opened(t, m, func(c *Config) { *c = unhurried(Config{Address: c.Address, Connections: 3}) })
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.NoError(t, n.Close())
 	}

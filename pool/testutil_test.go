@@ -78,6 +78,12 @@ func opened(t *testing.T, m *fakeredis.Master, change func(c *Config)) *Node {
 	return n
 }
 
+// unhurried gives a node in real time timeouts that no pause of the process exceeds.
+func unhurried(c Config) Config {
+	c.DialTimeout, c.HardTimeout = maxWait, maxWait
+	return c
+}
+
 // overTCP runs a test on a node and its master on real sockets, in real time.
 func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
 	t.Helper()
@@ -86,6 +92,7 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *faker
 	defer m.Close()
 	n := opened(t, m, func(c *Config) {
 		c.Dial, c.Clock = nil, nil
+		*c = unhurried(*c)
 		if change != nil {
 			change(c)
 		}

@@ -38,7 +38,7 @@ func TestScriptsAreCalledWithoutSHA1(t *testing.T) {
 	}).listen(t, "tcp", "127.0.0.1:0")
 	cfg, err := ParseURL("redis://:hunter2@" + l.Addr().String())
 	require.NoError(t, err)
-	n, err := Open(cfg)
+	n, err := Open(unhurried(cfg))
 	require.NoError(t, err)
 	defer n.Close()
 	token := command.NewToken("owner")

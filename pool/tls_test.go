@@ -173,7 +173,7 @@ func TestTLSOverRealSocketsServesManyCallers(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	a := newAuthority(t)
-	n, err := Open(Config{Address: a.before(t, m.Addr()).String(), TLS: a.trusted})
+	n, err := Open(unhurried(Config{Address: a.before(t, m.Addr()).String(), TLS: a.trusted}))
 	require.NoError(t, err)
 	defer n.Close()
 	var calls []*call

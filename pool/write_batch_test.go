@@ -110,7 +110,7 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, unmute func()) {
 	mute := make(chan struct{})
 	unmute = sync.OnceFunc(func() { close(mute) })
 	cfg.Address = frozenAt(mute).listen(t, "tcp", "127.0.0.1:0").Addr().String()
-	n, err := Open(cfg)
+	n, err := Open(unhurried(cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		unmute() // also if the test fails

@@ -147,7 +147,7 @@ func stuckIn(t *testing.T, network, key string) {
 	t.Helper()
 	mute := make(chan struct{})
 	frozen := frozenAt(mute)
-	cfg := Config{Network: network, Queue: 200_000, HardTimeout: maxWait}
+	cfg := unhurried(Config{Network: network, Queue: 200_000})
 	switch network {
 	case "unix":
 		cfg.Address = t.TempDir() + "/s"
