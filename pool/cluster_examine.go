@@ -100,10 +100,7 @@ func (p *pings) Answer(_ *command.Command, r command.Reply) {
 // examine examines all masters at the same time. The facts are those of the first one in order
 // that answers; the findings are of all.
 func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
-	within := cl.node.cfg.DialTimeout
-	if end, ok := ctx.Deadline(); ok {
-		within = min(within, time.Until(end).Round(time.Millisecond))
-	}
+	began := cl.node.cfg.Clock.Now()
 	// Without a slot map the masters are unknown.
 	if err := cl.waitTopology(ctx); err != nil {
 		return nil, err
@@ -117,6 +114,7 @@ func (cl *cluster) examine(ctx context.Context, r *command.Request) (*command.Di
 	}
 	// examine ends with ctx, and a scan ends with r.ScanContext(), so this wait ends as well.
 	wg.Wait()
+	within := cl.node.cfg.Clock.Now().Sub(began).Round(time.Millisecond)
 	var found *command.Diagnosis
 	var said []command.Finding
 	replicas := 0

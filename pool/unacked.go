@@ -136,7 +136,7 @@ func (o *unackedAcquires) next(now clock.Instant, several bool) (batch []*unacke
 			others = append(others, a)
 		}
 	}
-	o.undone = append(others, batch...)
+	o.undone = slices.Concat(others, batch)
 	return batch
 }
 
