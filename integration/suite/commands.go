@@ -138,11 +138,7 @@ func runLanes(ctx context.Context, flags []string) error {
 		return err
 	}
 	all := []chain{{below}}
-	for lane := range lanes {
-		var some []string
-		for i := lane; i < len(names); i += lanes {
-			some = append(some, names[i])
-		}
+	for lane, some := range distribute(names, lanes, tookBefore()) {
 		name := fmt.Sprintf("%s/integration#%d", module, lane+1)
 		argv := []string{"go", "tool", "test2json", "-t", "-p", name, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=20m"}
 		argv = append(argv, test...)

@@ -2,7 +2,7 @@
 // each package and lane when it has ended, and at the end every test that failed, with its output
 // and the command that repeats it. A failure does not stop the others.
 //
-// usage: suite [-C folder] [-only unit|servers] [-cover file] [-late seeds] [-slowest n] [-- flags of go test]
+// usage: suite [-C folder] [-only unit|servers] [-cover file] [-late seeds] [-slowest n] [-remember] [-- flags of go test]
 //
 // `make test` and its parts call it.
 package main
@@ -25,7 +25,8 @@ type settings struct {
 	seeds []string // late mode, once for each
 	flags []string // of go test
 
-	slowest int // how many of the slowest tests are listed at the end
+	slowest  int  // how many of the slowest tests are listed at the end
+	remember bool // how long the tests of the folder integration took
 }
 
 func main() {
@@ -48,6 +49,7 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&s.cover, "cover", "", "the `file` of the coverage profile")
 	f.StringVar(&seeds, "late", "", "`seeds` of the late mode, separated by spaces")
 	f.IntVar(&s.slowest, "slowest", 0, "list so `many` of the slowest tests at the end")
+	f.BoolVar(&s.remember, "remember", false, "write how long the tests on real servers took to "+tookPath+", by which they are distributed")
 	f.BoolVar(&lanes, "lanes", false, "run the tests on real servers and print what test2json prints: for suite itself")
 	own, flags := split(args)
 	if err := f.Parse(own); err != nil {

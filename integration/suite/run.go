@@ -64,6 +64,11 @@ func runAll(ctx context.Context, s settings) (*report, error) {
 	if err := r.failure(); err != nil {
 		return r, err
 	}
+	if s.remember {
+		if err := r.remember(); err != nil {
+			return r, err
+		}
+	}
 	if s.only == "" && engine != "" && len(s.flags) <= 1 && !late.On() {
 		_ = os.WriteFile(tookFile, []byte(clockTime(time.Since(r.began))+"\n"), 0o600)
 	}
