@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/integration/tcpfault"
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -217,6 +218,42 @@ func TestWithoutTheRightToKillUndosAreRepeated(t *testing.T) {
 	for _, n := range pools {
 		assert.Zero(t, n.Stats().Killed)
 	}
+}
+
+// The connections to one node end all the time while 64 goroutines acquire. Without the right to kill
+// them, thousands of acquires may be executed late.
+func TestAnIdleClientThatMayNotKillConnectionsSendsFewCommands(t *testing.T) {
+	late.LeaveOut(t, "it counts the commands of some seconds")
+	const idle = 10 * time.Second
+	nodes := masters(t, 3)
+	p, err := tcpfault.Listen(nodes[2].Addr())
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, p.Close()) }()
+	l, pools := openPools(t, nodes, func(cfg *pool.Config) {
+		cfg.Username, cfg.Password = "app", "secret"
+		if cfg.Address == nodes[2].Addr() {
+			cfg.Address = p.Addr()
+		}
+	}, hasty)
+	for _, n := range nodes {
+		n.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-client")
+	}
+	answered(t, l)
+	b := startBurst(t, l, 64)
+	for range 20 {
+		b.more(t, 200)
+		p.Reset()
+	}
+	b.end()
+	answered(t, l)
+	redistest.NoKeys(t, nodes, patience)
+	sent := pools[2].Stats().Written
+	time.Sleep(idle)
+	sent = pools[2].Stats().Written - sent
+	t.Logf("idle: %.1f commands a second", float64(sent)/idle.Seconds())
+	assert.LessOrEqual(t, sent, int64(2*idle.Seconds()))
+	assert.GreaterOrEqual(t, sent, int64(2), "nothing is swept: no acquire was in transit")
+	redistest.NoKeys(t, nodes, patience)
 }
 
 func TestAnAcquireThatWaitedForAFrozenMajorityLeavesNoKey(t *testing.T) {
