@@ -140,6 +140,8 @@ func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 		{WithOwner("a\nb"), []string{`WithOwner("a\nb")`}},
 		{WithOwner(strings.Repeat("x", 65)), []string{"WithOwner", "at most 64"}},
 		{WithKeyPrefix("redlock:"), []string{`WithKeyPrefix("redlock:")`}},
+		{WithKeyPrefix(`"app/"`), []string{"in quotes", "remove them"}},
+		{WithKeyPrefix("'app/'"), []string{"in quotes"}},
 		{WithKeyPrefix(strings.Repeat("x", 513)), []string{"WithKeyPrefix", "at most 512"}},
 		{WithClock(nil), []string{"WithClock", "nil"}},
 	} {

@@ -212,6 +212,8 @@ func (s *settings) check() error {
 	return joinInvalid(
 		invalidIf(s.clock == nil, "WithClock: the clock is nil"),
 		invalidIf(strings.HasPrefix(s.prefix, reservedPrefix), "WithKeyPrefix(%q): not %q", s.prefix, reservedPrefix),
+		invalidIf(len(s.prefix) > 1 && strings.Contains("\"'`", s.prefix[:1]) && strings.HasSuffix(s.prefix, s.prefix[:1]),
+			"WithKeyPrefix(%q): it is in quotes, and clients without them have other keys: remove them", s.prefix),
 		invalidIf(len(s.prefix) > maxNameLen, "WithKeyPrefix: %d bytes, at most %d", len(s.prefix), maxNameLen),
 		invalidIf(!isLabel(s.owner),
 			"WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, maxOwnerLen),
