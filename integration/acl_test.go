@@ -42,7 +42,7 @@ var needs = map[string][]string{
 	"+script|load":    nil, // EVAL sends a script that the server does not know
 	"+client|setname": nil, // names the connections for operators
 	"+client|id":      nil, // these three end a connection that died with an unanswered acquire;
-	"+client|kill":    nil, // without one of them, undos are repeated instead
+	"+client|kill":    nil, // without one of them, sweeps follow the undos instead
 	"+client|info":    nil, // without it the database is assumed to be the selected one
 	"+publish":        nil, // these two wake waiters of other processes, which otherwise find a release by a poll;
 	"+subscribe":      nil, // see TestWakeWithoutTheRightToPublishOrSubscribe

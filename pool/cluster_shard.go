@@ -180,6 +180,9 @@ func (sh *shard) drain() {
 	for _, pl := range sh.node.pipelines {
 		pl.mu.Lock()
 		pl.drained = drainedError{sh.cluster}
+		for _, a := range pl.unacked.undone { // what they made is where the slots are now
+			left = append(left, newSweep([]*unackedAcquire{a}))
+		}
 		left = append(pl.queue.popAll(left), pl.endRetriesLocked()...)
 		pl.mu.Unlock()
 	}

@@ -115,7 +115,7 @@ type Config struct {
 	Queue int
 
 	// Proxied tells the node that the server is behind a proxy which reconnects on its own.
-	// Then no older connection is killed, and undos are repeated until the TTL has passed. With
+	// Then no older connection is killed: what its acquires make late is deleted every few seconds. With
 	// the restart guard every script verifies the server again, because the server behind the
 	// proxy may change during a connection. Defaults to false.
 	Proxied bool

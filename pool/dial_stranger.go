@@ -41,6 +41,8 @@ func checkGreeting(first []byte) error {
 		what = "an HTTP server"
 	case strings.HasPrefix(sent, "SSH-"):
 		what = "an SSH server"
+	case strings.HasPrefix(sent, "+OK "), strings.HasPrefix(sent, "* OK "): // Redis says no more than +OK
+		what = "a mail server"
 	case isMySQL(sent):
 		what = "a MySQL server"
 	case strings.IndexByte("+-:$*", sent[0]) >= 0:

@@ -76,6 +76,8 @@ func TestWhatIsNoRedisIsNamed(t *testing.T) {
 		"SSH":                     {greets("SSH-2.0-OpenSSH_9.6\r\n"), "an SSH server answered, and no Redis: correct the port"},
 		"MySQL":                   {greets(mysqlGreeting), "a MySQL server answered, and no Redis: correct the port"},
 		"MySQL, too many clients": {greets("\x17\x00\x00\x00\xff\x10\x04Too many connections"), "a MySQL server answered"},
+		"POP3":                    {greets("+OK POP3 ready\r\n"), "a mail server answered, and no Redis: correct the port"},
+		"IMAP":                    {greets("* OK IMAP4rev1 ready\r\n"), "a mail server answered, and no Redis: correct the port"},
 		"mail":                    {greets("220 mail\x1b ESMTP\r\n"), `a server of another protocol (it sent "220 mail\x1b ESMTP\x0d\x0a") answered`},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -102,8 +102,7 @@ func (n *Node) handshakeSteps(ctx context.Context) ([]step, error) {
 func (n *Node) preparing(f *facts) []step {
 	steps := []step{
 		{"CLIENT", []any{"ID"}, func(reply any, err error) error {
-			// Without an ID the old connection cannot be killed later. Undos are then sent again
-			// instead.
+			// Without an ID the old connection cannot be killed later: see unackedAcquires.
 			f.clientID, _ = redis.Int64(reply, optionalStep(err))
 			return unusable(err)
 		}},

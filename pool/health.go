@@ -23,13 +23,14 @@ type health struct {
 const maxFailedChecks = 3
 
 // checkEveryLocked returns the pause until the next check. An unhealthy server with parked undos
-// gets a check or a probe every unhealthyEvery, alternately.
+// gets a check or a probe every unhealthyEvery, alternately, and one with acquires to sweep a check
+// each second.
 func (pc *pipeConn) checkEveryLocked() time.Duration {
 	switch {
 	case pc.unfit == nil && pc.health.failed == 0:
 		return healthyEvery
 	// A probe, which is a parked undo, comes in between: see probeBetweenLocked.
-	case pc.pipeline.parked.waiting.len() > 0:
+	case pc.pipeline.parked.waiting.len() > 0 || len(pc.pipeline.unacked.undone) > 0:
 		return 2 * unhealthyEvery
 	}
 	return unhealthyEvery

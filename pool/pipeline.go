@@ -218,7 +218,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	pl.wakeLocked() // for commands that waited for the dial; the writer starts in run
 	pc.scheduleCheckLocked()
 	pl.probeSoonLocked()
-	pl.armSweepLocked(minSweepPause)
+	pl.armSweepLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
 	if pc.unfit != nil { // only this goroutine changes unfit

@@ -21,7 +21,7 @@ type Stats struct {
 	Masters      int   // masters of a Cluster that have slots
 	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
 	ParkedUndos  int   // undos that will be retried; at most 10,000
-	DroppedUndos int64 // undos that there was no room for: their keys remain until their TTL
+	DroppedUndos int64 // undos and late acquires that there was no room for: their keys remain until their TTL
 	Merged       int64 // releases and acquires sent in one call with others: see Config.SeparateCommands
 	Unmerged     int64 // of these, commands whose call failed: releases are sent again by themselves
 	Violations   int64 // connections ended because the peer broke the protocol or exceeded the bounds on replies

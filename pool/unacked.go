@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ type unackedAcquires struct {
 
 	undone []*unackedAcquire // are swept; the last ones were swept last
 	timer  clock.Timer       // of the next sweep; nil before the first
-	due    clock.Instant     // when it fires; 0 if it is not set
+	due    clock.Instant     // when the next sweep is due, also without a connection; 0 if undone was empty
 	sweeps uint8             // since an acquire was added to undone
 }
 
@@ -48,11 +49,13 @@ type deadConn struct {
 	runID    string
 }
 
-// maxUnacked bounds the acquires that a pipeline remembers. maxSwept bounds those of one call, which
-// a server executes in about a millisecond.
+// maxUnacked bounds the acquires that a pipeline remembers, and maxDeadConns the connections. maxSwept
+// bounds the keys of one call, which a server executes in about a millisecond. Only a lock with more
+// names has a call with more.
 const (
-	maxUnacked = 8000
-	maxSwept   = 1000
+	maxUnacked   = 8000
+	maxDeadConns = 100
+	maxSwept     = 1000
 )
 
 var errTooManyUnacked = fmt.Errorf(
@@ -81,7 +84,11 @@ func (o *unackedAcquires) add(c *command.Command, f facts) bool {
 	old := deadConn{f.clientID, f.RunID}
 	// Commands of one connection come one after another, so that comparing with the last entry
 	// avoids duplicates.
-	if n := len(o.conns); n == 0 || o.conns[n-1] != old {
+	switch n := len(o.conns); {
+	case n > 0 && o.conns[n-1] == old:
+	case n == maxDeadConns:
+		o.conns[n-1] = deadConn{} // one of many that are not killed
+	default:
 		o.conns = append(o.conns, old)
 	}
 	return true
@@ -90,15 +97,26 @@ func (o *unackedAcquires) add(c *command.Command, f facts) bool {
 // prune forgets acquires whose keys have expired. It goes through all of them, and so is called
 // once for each ended connection, and not for each acquire: there may be thousands.
 func (o *unackedAcquires) prune(now clock.Instant) {
-	for token, a := range o.tokens {
-		if !now.Before(a.until) {
-			delete(o.tokens, token)
-		}
-	}
+	expired := func(a *unackedAcquire) bool { return !now.Before(a.until) }
+	maps.DeleteFunc(o.tokens, func(_ string, a *unackedAcquire) bool { return expired(a) })
+	o.undone = slices.DeleteFunc(o.undone, expired)
 	// The connections matter only as long as one of their acquires does.
 	if len(o.tokens) == 0 {
 		o.clear()
 	}
+}
+
+// settle is for acquires that the server will not execute any more. What they made since the last
+// sweep is still to be swept.
+func (o *unackedAcquires) settle(now clock.Instant) {
+	round := max(maxSweepPause, minSweepPause*time.Duration(len(o.undone)))
+	for token, a := range o.tokens {
+		if !a.undone {
+			delete(o.tokens, token)
+		}
+		a.until = min(a.until, max(now, a.from).Add(2*round))
+	}
+	o.prune(now)
 }
 
 // startExpiry sets the time until which an acquire may still be executed, if its connection could
@@ -126,12 +144,13 @@ func (o *unackedAcquires) clear() {
 // whose keys have expired. Unless several is true, all have the same first key.
 func (o *unackedAcquires) next(now clock.Instant, several bool) (batch []*unackedAcquire) {
 	var others []*unackedAcquire
+	keys := 0
 	for _, a := range o.undone {
 		switch {
 		case !now.Before(a.until):
 			delete(o.tokens, a.token)
-		case len(batch) < maxSwept && !now.Before(a.from) && (several || len(batch) == 0 || a.keys[0] == batch[0].keys[0]):
-			batch = append(batch, a)
+		case !now.Before(a.from) && (len(batch) == 0 || keys+len(a.keys) <= maxSwept && (several || a.keys[0] == batch[0].keys[0])):
+			batch, keys = append(batch, a), keys+len(a.keys)
 		default:
 			others = append(others, a)
 		}
@@ -148,54 +167,70 @@ func (pl *pipeline) sweepLaterLocked(undo *command.Command) {
 	if a == nil || a.undone {
 		return
 	}
+	now := pl.node.cfg.Clock.Now()
 	if undo.Op == command.Shorten {
-		a.from = pl.node.cfg.Clock.Now().Add(undo.TTL)
+		a.from = now.Add(undo.TTL)
 	}
 	a.undone = true
 	o.undone = append(o.undone, a)
 	o.sweeps = 0
-	pl.armSweepLocked(minSweepPause)
+	if at := now.Add(minSweepPause); o.due == 0 || at.Before(o.due) {
+		o.due = at
+	}
+	pl.armSweepLocked()
 }
 
-// armSweepLocked sets the timer of the next sweep, unless one is nearer. Without a connection there is
-// none: serveConn calls armSweepLocked for the next one.
-func (pl *pipeline) armSweepLocked(pause time.Duration) {
+// armSweepLocked sets the timer to the next sweep. Without a connection it does not: serveConn calls
+// armSweepLocked for the next one.
+func (pl *pipeline) armSweepLocked() {
 	o := &pl.unacked
-	at := pl.node.cfg.Clock.Now().Add(pause)
-	if pl.conn == nil || len(o.undone) == 0 || o.due != 0 && !at.Before(o.due) {
+	if pl.conn == nil || len(o.undone) == 0 {
 		return
 	}
-	if o.due = at; o.timer == nil {
+	pause := max(0, o.due.Sub(pl.node.cfg.Clock.Now()))
+	if o.timer == nil {
 		o.timer = pl.node.cfg.Clock.AfterFunc(pause, pl.sweep)
 		return
 	}
 	o.timer.Reset(pause)
 }
 
-// sweep is the timer's function. It sends one sweep.
+// sweep is the timer's function. It sends one sweep, unless the server answers by errors: it then gets
+// checks and probes, two a second.
 func (pl *pipeline) sweep() {
 	pl.mu.Lock()
-	o := &pl.unacked
-	o.due = 0
-	var c *command.Command
-	if pl.conn != nil {
-		batch := o.next(pl.node.cfg.Clock.Now(), pl.node.kind.severalSlots() && !pl.node.cfg.Proxied)
-		if len(batch) > 0 {
-			c = newSweep(batch)
-		}
-		// All are swept once within round, by so many calls.
-		round, calls := min(minSweepPause<<min(o.sweeps, 10), maxSweepPause), 1
-		if n := len(batch); n > 0 {
-			calls = (len(o.undone) + n - 1) / n
-		}
-		o.sweeps = min(o.sweeps, 10) + 1
-		pl.armSweepLocked(max(minSweepPause, round/time.Duration(calls)))
+	o, now := &pl.unacked, pl.node.cfg.Clock.Now()
+	if pl.conn == nil || now.Before(o.due) {
+		pl.mu.Unlock()
+		return
 	}
+	var batch []*unackedAcquire
+	unfit, parked := pl.conn.unfit != nil, pl.parked.waiting.len() > 0
+	if pl.conn.health.failed == 0 && (!unfit || !parked) {
+		batch = o.next(now, pl.node.kind.severalSlots() && !pl.node.cfg.Proxied)
+	}
+	least := minSweepPause
+	if unfit || parked { // a check or a probe comes each second
+		least *= 2
+	}
+	o.due = now.Add(max(least, o.pause(len(batch))))
+	o.sweeps = min(o.sweeps, 10) + 1
+	pl.armSweepLocked()
 	pl.mu.Unlock()
 	// Outside mu, because submit locks it.
-	if c != nil {
-		pl.submit(c)
+	if len(batch) > 0 {
+		pl.submit(newSweep(batch))
 	}
+}
+
+// pause returns the pause behind a sweep of so many acquires: all are swept once within a round, by one
+// call after the other.
+func (o *unackedAcquires) pause(swept int) time.Duration {
+	round, calls := min(minSweepPause<<min(o.sweeps, 10), maxSweepPause), 1
+	if swept > 0 {
+		calls = (len(o.undone) + swept - 1) / swept
+	}
+	return round / time.Duration(calls)
 }
 
 // newSweep returns one sweep of all these acquires.
@@ -243,9 +278,10 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 	// already counts on the result.
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	now := pl.node.cfg.Clock.Now()
+	pl.unacked.startExpiry(now)
 	if pl.unacked.conns = left; len(left) == 0 {
-		pl.unacked.clear()
+		pl.unacked.settle(now)
 	}
-	pl.unacked.startExpiry(pl.node.cfg.Clock.Now())
 	return nil
 }

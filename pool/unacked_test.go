@@ -184,3 +184,148 @@ func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 	require.Len(t, l.unacked.tokens, maxUnacked)
 	require.Equal(t, int64(beyond), n.count.dropped.Load())
 }
+
+// The late acquire is executed between two sweeps, and the server restarts with its data: the old
+// connections are gone then, and nothing comes late any more.
+func TestWhatCameBeforeARestartIsSwept(t *testing.T) {
+	withoutKill(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		release := inTransit(t, m, n, []*call{releasing("A", "a")}, acquiring("A", time.Hour, "a"))
+		time.Sleep(30 * time.Second)
+		release()
+		synctest.Wait()
+		require.Equal(t, []string{"a"}, m.Keys(), "the ghost is there")
+		require.NoError(t, m.Restart(true))
+		time.Sleep(2 * maxSweepPause)
+		require.Empty(t, m.Keys())
+		time.Sleep(4 * maxSweepPause)
+		m.ForgetLog()
+		time.Sleep(time.Minute)
+		require.Empty(t, quiet(m), "not for ever")
+	})
+}
+
+// A master that has lost its slots is retired sooner than each name was swept once.
+func TestWhatCameBeforeASlotMovedIsSwept(t *testing.T) {
+	for _, many := range []int{1, 40} {
+		for _, dead := range []bool{false, true} {
+			inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+				from, to := cl.Owner("foo"), cl.Add()
+				from.Deny("CLIENT KILL")
+				var undos, acquires []*call
+				for i := range many {
+					key := "{foo}" + strconv.Itoa(i)
+					acquires, undos = append(acquires, acquiring("A"+key, time.Hour, key)), append(undos, releasing("A"+key, key))
+				}
+				release := inTransit(t, from, n, undos, acquires...)
+				time.Sleep(30 * time.Second)
+				release()
+				synctest.Wait()
+				require.NotEmpty(t, from.Keys())
+				cl.TakeSlot(from, to, true)
+				if dead {
+					from.Stop()
+				}
+				time.Sleep(2 * (refreshEvery + refreshSeldom))
+				require.Empty(t, to.Keys(), "%d names, dead %v", many, dead)
+			})
+		}
+	}
+}
+
+// No connection lives as long as the pause between two sweeps.
+func TestSweepsComeThoughConnectionsEndSoon(t *testing.T) {
+	withoutKill(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		release := inTransit(t, m, n, []*call{releasing("A", "a")}, acquiring("A", time.Hour, "a"))
+		release()
+		synctest.Wait()
+		for range 20 {
+			for m.Connections() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(minSweepPause / 2)
+			for _, c := range m.Clients() {
+				c.Drop()
+			}
+			synctest.Wait()
+		}
+		require.Empty(t, m.Keys())
+	})
+}
+
+func TestASweepHasAThousandKeysAtMost(t *testing.T) {
+	withoutKill(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		var acquires, undos []*call
+		for i := range 60 {
+			var names []string
+			for j := range 20 {
+				names = append(names, strconv.Itoa(i)+"-"+strconv.Itoa(j))
+			}
+			acquires, undos = append(acquires, acquiring("A"+strconv.Itoa(i), time.Hour, names...)), append(undos, releasing("A"+strconv.Itoa(i), names...))
+		}
+		inTransit(t, m, n, undos, acquires...)
+		m.ForgetLog()
+		time.Sleep(10 * time.Second)
+		var most int
+		for _, e := range m.Log() {
+			if e.Name == "EVALSHA" && sub(e) == "sweep" {
+				keys, err := strconv.Atoi(e.Args[1])
+				require.NoError(t, err)
+				most = max(most, keys)
+			}
+		}
+		require.Equal(t, maxSwept, most)
+	})
+}
+
+// Beside checks and probes that come often there are no sweeps, or fewer.
+func TestAFailingNodeIsSweptWithinTheSameBound(t *testing.T) {
+	const many = 40
+	for what, fail := range map[string]func(m *fakeredis.Master){
+		"every command": func(m *fakeredis.Master) { m.FailWith("*", busy) },
+		"locks only":    func(m *fakeredis.Master) { failing(m, busy) },
+	} {
+		for _, parked := range []bool{false, true} {
+			withoutKill(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				var acquires, undos []*call
+				for i := range many {
+					token, name := "A"+strconv.Itoa(i), strconv.Itoa(i)
+					acquires, undos = append(acquires, acquiring(token, time.Hour, name)), append(undos, releasing(token, name))
+				}
+				inTransit(t, m, n, undos, acquires...)
+				if parked {
+					m.Set("p", "P", time.Hour)
+				}
+				fail(m)
+				if parked {
+					require.True(t, undoing("P", "p").within(n, time.Hour).on(n).reply(t).Retrying)
+				}
+				time.Sleep(30 * time.Second)
+				m.ForgetLog()
+				time.Sleep(20 * time.Second)
+				require.LessOrEqual(t, len(names(m)), 2*20, "%s, parked %v: %v", what, parked, names(m))
+			})
+		}
+	}
+}
+
+// Connections that end again and again leave nothing behind of acquires that have expired.
+func TestWhatIsKnownOfLostConnectionsIsBounded(t *testing.T) {
+	n := newNode(&Config{Clock: clock.Runtime()}, nil)
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipeline(n)
+		for i := range 10 * maxDeadConns {
+			k := newPipeConn(l, &rawConn{}, facts{clientID: int64(i + 1), Facts: command.Facts{RunID: "r", Role: "master"}})
+			token := strconv.Itoa(i)
+			k.unanswered.push(&acquiring(token, time.Second, "k").Command)
+			l.detach(k)
+			l.mu.Lock()
+			l.unacked.startExpiry(n.cfg.Clock.Now())
+			l.sweepLaterLocked(&releasing(token, "k").Command)
+			l.mu.Unlock()
+			time.Sleep(time.Second)
+		}
+		require.LessOrEqual(t, len(l.unacked.tokens), 3)
+		require.LessOrEqual(t, len(l.unacked.undone), 3)
+		require.LessOrEqual(t, len(l.unacked.conns), maxDeadConns)
+	})
+}

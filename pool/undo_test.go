@@ -149,7 +149,7 @@ func TestWithoutAKillSweepsFollowTheUndoUntilTheTTLHasPassed(t *testing.T) {
 		"no right to INFO":        {nil, func(m *fakeredis.Master) { m.Deny("INFO") }},
 		"a proxy":                 {func(c *Config) { c.Proxied = true }, func(*fakeredis.Master) {}},
 	} {
-		for _, late := range []time.Duration{0, 10 * time.Millisecond, 3 * time.Second, 11 * time.Second} {
+		for _, late := range []time.Duration{0, 10 * time.Millisecond, 3100 * time.Millisecond, 11100 * time.Millisecond} {
 			onMaster(t, change.master, change.config, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				began := time.Now()
 				acquire := acquiring("A", ttl, "k")

@@ -172,7 +172,7 @@ func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 		old.Release()
 		synctest.Wait()
 		require.Equal(t, []string{"k"}, m.Keys(), "the ghost is there")
-		time.Sleep(1100 * time.Millisecond)
+		time.Sleep(1600 * time.Millisecond) // the key's TTL is longer
 		require.Empty(t, m.Keys())
 		time.Sleep(3 * ttl)
 		m.ForgetLog()

@@ -33,6 +33,22 @@ func TestEndsAreLinear(t *testing.T) {
 			}
 			return func() { require.NoError(t, k.Release(bg)) }
 		},
+		"questions about shares within the stop margin": func(t *testing.T, l *Locker) (end func()) {
+			t.Helper()
+			k := acquireIdle(t, l, "a")
+			shares := make([]*Lock, many)
+			for i := range shares {
+				shares[i] = shared(t, k)
+			}
+			k.mu.Lock()
+			k.lease.Terms.StopMargin = time.Hour // as if only so much was left
+			k.mu.Unlock()
+			return func() {
+				for _, s := range shares {
+					require.Error(t, context.Cause(s.Context()))
+				}
+			}
+		},
 		"Close with waiters for one name": func(t *testing.T, l *Locker) (end func()) {
 			t.Helper()
 			held := []*Lock{acquireIdle(t, l, "a")}

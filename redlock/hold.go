@@ -144,8 +144,13 @@ func (lk *Lock) applyDue() (deferred bool) {
 		lk.mu.Unlock()
 		lk.end(cause, undoByLibrary)
 	case lease.EndContext: // the timer is due too, and sets itself to the end
+		first := lk.ctx.cause == nil
 		lk.mu.Unlock()
-		lk.cancelContext(cause)
+		if first {
+			lk.cancelContext(cause)
+		} else {
+			lk.cancelOwnContext(cause)
+		}
 	case lease.Repair:
 		return lk.applyRepair()
 	case lease.Extend:

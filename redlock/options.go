@@ -212,7 +212,7 @@ func (s *settings) check() error {
 	return joinInvalid(
 		invalidIf(s.clock == nil, "WithClock: the clock is nil"),
 		invalidIf(strings.HasPrefix(s.prefix, reservedPrefix), "WithKeyPrefix(%q): not %q", s.prefix, reservedPrefix),
-		invalidIf(len(s.prefix) > 1 && strings.Contains("\"'`", s.prefix[:1]) && strings.HasSuffix(s.prefix, s.prefix[:1]),
+		invalidIf(isQuoted(s.prefix),
 			"WithKeyPrefix(%q): it is in quotes, and clients without them have other keys: remove them", s.prefix),
 		invalidIf(len(s.prefix) > maxNameLen, "WithKeyPrefix: %d bytes, at most %d", len(s.prefix), maxNameLen),
 		invalidIf(!isLabel(s.owner),
@@ -226,6 +226,11 @@ func (s *settings) check() error {
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
 			"%s(%v): whole milliseconds from %v to %v", s.maxTTLOption(), s.maxTTL, MinTTL, year),
 	)
+}
+
+// isQuoted reports whether a text begins and ends with the same quote.
+func isQuoted(text string) bool {
+	return len(text) > 1 && strings.ContainsAny(text[:1], "\"'`") && text[0] == text[len(text)-1]
 }
 
 // maxTTLOption returns the name of the option that has set maxTTL.
