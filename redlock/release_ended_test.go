@@ -175,34 +175,39 @@ func TestALeaseStaysInTheBooksUntilItsUndoIsSubmitted(t *testing.T) {
 
 // A user's own node may block in Submit.
 func TestANodeThatBlocksInSubmitDelaysNoOtherLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
-		gate := make(chan struct{})
-		nodes[0].script = func(_ *fakeNode, c *command.Command) bool {
-			if c.Op == command.Release && c.Keys[0] == "a" {
-				<-gate
+	for _, used := range []bool{true, false} { // the context of a: without one, the goroutine of all timers ends the lock
+		synctest.Test(t, func(t *testing.T) {
+			nodes, l := fakes(t, 3, WithClock(clock.Runtime()))
+			gate := make(chan struct{})
+			nodes[0].script = func(_ *fakeNode, c *command.Command) bool {
+				if c.Op == command.Release && c.Keys[0] == "a" {
+					<-gate
+				}
+				return false
 			}
-			return false
-		}
-		a := take(t, l, "a", time.Minute, WithMaxHold(3*time.Second))
-		b := take(t, l, "b", time.Minute, WithMaxHold(3*time.Second))
-		endOfA, endOfB := a.Context().Done(), b.Context().Done()
-		next := wants(bg, l, "b")
-		pass(3 * time.Second)
-		for _, end := range []<-chan struct{}{endOfA, endOfB} {
-			select {
-			case <-end:
-			default:
-				require.Fail(t, "a Done is still open")
+			a := take(t, l, "a", time.Minute, WithMaxHold(3*time.Second))
+			b := take(t, l, "b", time.Minute, WithMaxHold(3*time.Second))
+			ends := []<-chan struct{}{b.Context().Done()}
+			if used {
+				ends = append(ends, a.Context().Done())
 			}
-		}
-		require.Len(t, next, 1, "the other lock is handed over")
-		require.NoError(t, gets(t, next).k.Release(bg))
-		close(gate)
-		synctest.Wait()
-		require.Empty(t, nodes[0].held)
-		require.Zero(t, booked(l))
-	})
+			next := wants(bg, l, "b")
+			pass(3 * time.Second)
+			for _, end := range ends {
+				select {
+				case <-end:
+				default:
+					require.Fail(t, "a Done is still open")
+				}
+			}
+			require.Len(t, next, 1, "the other lock is handed over")
+			require.NoError(t, gets(t, next).k.Release(bg))
+			close(gate)
+			synctest.Wait()
+			require.Empty(t, nodes[0].held)
+			require.Zero(t, booked(l))
+		})
+	}
 }
 
 // docs/dev/hazards.md H113: the contexts of a lock and of its shares end before any key of it is
