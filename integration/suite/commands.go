@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"gotest.tools/gotestsum/testjson"
 
 	"github.com/quorumlock/go-redlock/internal/late"
 )
@@ -29,49 +33,54 @@ const lanes = 3
 
 // command is a program that prints what `go test -json` prints.
 type command struct {
-	what string // for a message, if it fails without a failed test
-	dir  string
-	env  []string
-	argv []string
+	what  string // for a message, if it fails without a failed test
+	dir   string
+	env   []string
+	argv  []string
+	flags []string // those of go test that a command that repeats one of its tests needs
 }
 
-// chain is a list of commands that run one after the other, whatever becomes of them.
-type chain []command
-
-// unit returns the tests that need no Docker. Each module is tested with the dependencies that users
-// get.
-func unit(s settings) (chain, error) {
-	alone := []string{"GOWORK=off"}
-	packages := []string{"./..."}
+// unit returns the tests that need no Docker, which run one after the other. Each module is tested with
+// the dependencies that users get.
+func unit(s settings) ([]command, error) {
+	env := append([]string{"GOWORK=off"}, lateEnv()...)
+	test := func(what, dir string, more, packages []string) command {
+		argv := append(append([]string{"go", "test", "-json", "-timeout", "20m"}, more...), s.flags...)
+		return command{what: what, dir: dir, env: env, argv: append(argv, packages...), flags: s.flags}
+	}
+	// One package more than there are processors is tested at a time, because some tests wait.
+	more := []string{"-p", strconv.Itoa(processors() + 1)}
+	if late.On() { // the modules in contrib have no test whose nodes can be late
+		packages, err := lateable()
+		return []command{test("the library", ".", more, packages)}, err
+	}
+	if s.cover != "" {
+		more = append(more, "-coverprofile="+s.cover, "-covermode=atomic")
+	}
+	all := []string{"./..."}
+	commands := []command{test("the library", ".", more, all)}
 	modules, err := filepath.Glob("contrib/*/go.mod")
 	if err != nil {
 		return nil, err
 	}
-	test := func(what, dir string, flags ...string) command {
-		argv := append([]string{"go", "test", "-json", "-timeout", "20m"}, flags...)
-		return command{what: what, dir: dir, env: alone, argv: append(argv, packages...)}
-	}
-	if late.On() {
-		if packages, err = lateable(); err != nil {
-			return nil, err
-		}
-	}
-	// One package more than there are processors is tested at a time, because some tests wait.
-	flags := append([]string{"-p", strconv.Itoa(processors() + 1)}, s.flags...)
-	if s.cover != "" {
-		flags = append(flags, "-coverprofile="+s.cover, "-covermode=atomic")
-	}
-	c := chain{test("the library", ".", flags...)}
-	packages = []string{"./..."}
 	for _, m := range modules {
 		dir := filepath.Dir(m)
-		c = append(c, test(dir, dir, s.flags...))
+		commands = append(commands, test(dir, dir, nil, all))
 	}
-	if !late.On() && !selects(s.flags) {
+	if !selects(s.flags) {
 		// Under the race detector most searches of the model are left out.
-		c = append(c, command{what: "the model", dir: ".", env: alone, argv: []string{"go", "test", "-json", "-race=false", "./internal/model"}})
+		flags := []string{"-race=false"}
+		commands = append(commands, command{what: "the model", dir: ".", env: env, argv: []string{"go", "test", "-json", flags[0], "./internal/model"}, flags: flags})
 	}
-	return c, nil
+	return commands, nil
+}
+
+// lateEnv is the environment of the late mode, or nothing.
+func lateEnv() []string {
+	if !late.On() {
+		return nil
+	}
+	return []string{late.Variable + "=" + os.Getenv(late.Variable)}
 }
 
 // lateable returns the packages of the library's module whose tests can have a late node.
@@ -92,19 +101,16 @@ func lateable() ([]string, error) {
 
 // servers returns the tests on real servers. The script finds or builds images, and removes what
 // containers a crash has left.
-func servers(s settings) (chain, error) {
+func servers(s settings) (command, error) {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	argv := append([]string{"scripts/integration", "--with", self, "-lanes", "--"}, s.flags...)
-	return chain{{what: "the tests on real servers", dir: ".", argv: argv}}, nil
+	return command{what: "the tests on real servers", dir: ".", env: lateEnv(), argv: argv, flags: s.flags}, err
 }
 
 // runLanes runs the tests on real servers: those of the folder integration in lanes, and beside them
-// the packages below it.
-func runLanes(ctx context.Context, flags []string) error {
-	out := &lines{to: os.Stdout}
+// the packages below it. If the folder does not compile, it runs the packages below it alone. It prints
+// each error as an event.
+func runLanes(ctx context.Context, flags []string, out *lines) error {
 	below := command{what: "integration", dir: ".", argv: append([]string{"go", "test", "-json", "-count=1", "-timeout", "20m"}, flags...)}
 	build, test, known := forBinary(flags)
 	for _, f := range flags {
@@ -114,37 +120,48 @@ func runLanes(ctx context.Context, flags []string) error {
 	}
 	if !known { // flags that select or measure: one test after the other
 		below.argv = append(below.argv, "-p", "1", "./integration/...")
-		return below.run(ctx, out)
+		return together(ctx, []command{below}, out)
 	}
-	listed, err := exec.CommandContext(ctx, "go", "list", "./integration/...").Output()
+	listed, err := exec.CommandContext(ctx, "go", "list", "-e", "./integration/...").Output()
 	if err != nil {
-		return fmt.Errorf("go list: %w", err)
+		return out.fail(fmt.Errorf("go list: %w", err))
 	}
 	packages := slices.DeleteFunc(strings.Fields(string(listed)), func(p string) bool { return p == module+"/integration" })
 	below.argv = append(append(below.argv, "-p", "2"), packages...)
 
 	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {
-		return err
+		return out.fail(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary := filepath.Join(dir, "integration.test")
-	argv := append(append([]string{"test", "-c", "-o", binary}, build...), "./integration")
-	if said, err := exec.CommandContext(ctx, "go", argv...).CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(argv, " "), err, said)
-	}
-	names, err := testsOf(ctx, binary)
+	argv := append(append([]string{"go", "test", "-c", "-json", "-o", binary}, build...), "./integration")
+	all := []command{below}
+	// Before the others, because what they import is then compiled once.
+	names, err := built(ctx, command{what: module + "/integration " + buildFailed, dir: ".", argv: argv}, binary, out)
 	if err != nil {
+		_ = together(ctx, all, out)
 		return err
 	}
-	all := []chain{{below}}
 	for lane, some := range distribute(names, lanes, tookBefore()) {
 		name := fmt.Sprintf("%s/integration#%d", module, lane+1)
 		argv := []string{"go", "tool", "test2json", "-t", "-p", name, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=20m"}
 		argv = append(argv, test...)
-		all = append(all, chain{{what: "lane " + strconv.Itoa(lane+1), dir: "integration", argv: append(argv, "-test.run=^("+strings.Join(some, "|")+")$")}})
+		all = append(all, command{what: "lane " + strconv.Itoa(lane+1), dir: "integration", argv: append(argv, "-test.run=^("+strings.Join(some, "|")+")$")})
 	}
-	return runChains(ctx, all, out)
+	return together(ctx, all, out)
+}
+
+// built runs the command that builds a test binary, and returns the binary's tests.
+func built(ctx context.Context, build command, binary string, out *lines) ([]string, error) {
+	if err := together(ctx, []command{build}, out); err != nil {
+		return nil, err
+	}
+	names, err := testsOf(ctx, binary)
+	if err != nil {
+		return nil, out.fail(err)
+	}
+	return names, nil
 }
 
 // forBinary returns the flags with which the test binary is built and run. It reports whether they
@@ -185,23 +202,35 @@ func testsOf(ctx context.Context, binary string) ([]string, error) {
 	return names, nil
 }
 
-// runChains runs chains at the same time, and returns when all have ended.
-func runChains(ctx context.Context, chains []chain, out *lines) error {
-	errs := make([]error, len(chains))
+// errReported is the error of a command that has reported a failed test or package.
+var errReported = errors.New("tests failed")
+
+// together runs commands at the same time, and returns when all have ended. It prints each error that
+// a command has not reported as an event, so its error is errReported.
+func together(ctx context.Context, commands []command, out *lines) error {
+	var failed atomic.Bool
 	var wg sync.WaitGroup
-	for i, c := range chains {
+	for _, c := range commands {
 		wg.Go(func() {
-			for _, cmd := range c {
-				errs[i] = errors.Join(errs[i], cmd.run(ctx, out))
+			err := c.run(ctx, out)
+			if err == nil {
+				return
+			}
+			failed.Store(true)
+			if !errors.Is(err, errReported) {
+				_ = out.fail(err)
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	if failed.Load() {
+		return errReported
+	}
+	return nil
 }
 
 // run runs a command. If ctx ends, so do all processes that it has started: go leaves the binaries of
-// tests behind otherwise.
+// tests behind otherwise. What they print after that is dropped, because it is about their end.
 func (c command) run(ctx context.Context, out *lines) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -210,15 +239,20 @@ func (c command) run(ctx context.Context, out *lines) error {
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 30 * time.Second // what a process that ignores the signal may still print
-	w := out.writer()
+	cmd.WaitDelay = 2 * time.Minute // the script removes containers after the signal
+	w := &lineWriter{lines: out, over: ctx.Err}
 	cmd.Stdout, cmd.Stderr = w, os.Stderr
 	err := cmd.Run()
 	w.flush()
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.what, err)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case w.reported && cmd.ProcessState.Exited(): // a command that a signal ends has not reported all
+		return fmt.Errorf("%s: %w", c.what, errReported)
 	}
-	return nil
+	return fmt.Errorf("%s: %w", c.what, err)
 }
 
 // lines joins what several commands print, line by line.
@@ -227,20 +261,37 @@ type lines struct {
 	to io.Writer
 }
 
-func (l *lines) writer() *lineWriter { return &lineWriter{lines: l} }
+// fail prints an error as the failure of the package integration, so that the report has it. It returns
+// errReported.
+func (l *lines) fail(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	to := json.NewEncoder(l.to)
+	for _, e := range []testjson.TestEvent{{Action: testjson.ActionOutput, Output: err.Error() + "\n"}, {Action: testjson.ActionFail}} {
+		e.Package = module + "/integration"
+		_ = to.Encode(e)
+	}
+	return errReported
+}
 
 // lineWriter is for one command.
 type lineWriter struct {
 	*lines
-	rest []byte // the begin of a line
+	over     func() error // not nil if what the command prints is no longer of interest
+	rest     []byte       // the begin of a line
+	reported bool         // an event says that a test or a package has failed
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
+	if w.over() != nil {
+		return len(p), nil
+	}
 	w.rest = append(w.rest, p...)
 	end := bytes.LastIndexByte(w.rest, '\n') + 1
 	if end == 0 {
 		return len(p), nil
 	}
+	w.reported = w.reported || bytes.Contains(w.rest[:end], []byte(`"Action":"fail"`)) // in a test's output the quotes are escaped
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, err := w.to.Write(w.rest[:end])

@@ -55,14 +55,9 @@ func distribute(names []string, lanes int, took map[string]time.Duration) [][]st
 func (r *report) remember() error {
 	var text bytes.Buffer
 	var lines []string
-	for _, name := range r.run.Packages() {
-		if !strings.HasPrefix(name, module+"/integration#") {
-			continue
-		}
-		for _, t := range r.run.Package(name).TestCases() {
-			if t.Test != "" && !t.Test.IsSubTest() {
-				lines = append(lines, fmt.Sprintf("%-6s %s", t.Elapsed.Round(100*time.Millisecond), t.Test))
-			}
+	for _, t := range r.tests() {
+		if strings.HasPrefix(t.Package, module+"/integration#") {
+			lines = append(lines, fmt.Sprintf("%-6s %s", t.Elapsed.Round(100*time.Millisecond), t.Test))
 		}
 	}
 	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[7:], b[7:]) })

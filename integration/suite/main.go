@@ -9,11 +9,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -55,21 +55,29 @@ func run(ctx context.Context, args []string) error {
 	if err := f.Parse(own); err != nil {
 		return err
 	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("%s is no flag; those of go test come behind --", f.Arg(0))
+	}
 	s.seeds, s.flags = strings.Fields(seeds), flags
 	if s.only != "" && s.only != "unit" && s.only != "servers" {
 		return fmt.Errorf("-only %s: unit or servers", s.only)
+	}
+	for _, seed := range s.seeds {
+		if _, err := strconv.ParseUint(seed, 10, 64); err != nil {
+			return fmt.Errorf("-late %s: a seed is a whole number", seed)
+		}
 	}
 	if err := os.Chdir(folder); err != nil {
 		return err
 	}
 	if lanes {
-		return runLanes(ctx, s.flags)
+		return runLanes(ctx, s.flags, &lines{to: os.Stdout})
 	}
 	if len(s.seeds) > 0 {
 		return runLate(ctx, s)
 	}
-	r, err := runAll(ctx, s)
-	return errors.Join(err, r.failure())
+	_, err := runAll(ctx, s)
+	return err
 }
 
 // split separates the flags of this command from those of go test, which come behind "--".

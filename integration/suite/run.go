@@ -10,9 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"gotest.tools/gotestsum/testjson"
 
 	"github.com/quorumlock/go-redlock/internal/late"
 )
@@ -20,45 +19,45 @@ import (
 // tookFile remembers how long all tests took on this machine.
 const tookFile = ".suite-took"
 
+// errInterrupted is what a signal ends a run with.
+var errInterrupted = errors.New("interrupted")
+
 // runAll runs the tests, and prints what becomes of them.
 func runAll(ctx context.Context, s settings) (*report, error) {
 	engine := ""
 	if s.only != "unit" {
 		engine = dockerEngine(ctx)
 	}
-	chains, err := plan(s, engine)
+	commands, err := plan(s, engine)
+	if ctx.Err() != nil {
+		return nil, errInterrupted
+	}
 	if err != nil {
 		return nil, err
 	}
 	announce(os.Stdout, s, engine)
-	r := newReport(os.Stdout, s.flags)
+	r := newReport(os.Stdout)
 	r.slowest = s.slowest
-	if late.On() {
-		r.env = late.Variable + "=" + os.Getenv(late.Variable)
-	}
 	watching, done := context.WithCancel(ctx)
-	go r.watch(watching)
-	from, to := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		for _, some := range chains {
-			err = errors.Join(err, runChains(ctx, some, &lines{to: to}))
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(watching) })
+	for _, c := range commands {
+		err := r.follow(ctx, c)
+		if errors.Is(err, context.Canceled) {
+			r.interrupted = true
+			break
 		}
-		ended <- err
-		_ = to.Close()
-	}()
-	_, scanned := testjson.ScanTestOutput(testjson.ScanConfig{Stdout: from, Handler: r, IgnoreNonJSONOutputLines: true})
-	if scanned != nil {
-		_, _ = io.Copy(io.Discard, from) // the commands must not block
+		if !errors.Is(err, errReported) {
+			r.err = errors.Join(r.err, err)
+		}
 	}
-	r.err = errors.Join(<-ended, scanned)
 	done()
+	watch.Wait()
 	r.end()
 	if s.only != "unit" && engine == "" {
 		fmt.Println("NOT TESTED: what needs real Redis servers, because no Docker engine answers. Start one, or set DOCKER_HOST.")
 		if os.Getenv("CI") == "true" {
-			return r, errors.New("no Docker engine answers, and CI=true forbids to skip these tests")
+			return r, errors.Join(r.failure(), errors.New("no Docker engine answers, and CI=true forbids to skip these tests"))
 		}
 	}
 	if err := r.failure(); err != nil {
@@ -75,21 +74,35 @@ func runAll(ctx context.Context, s settings) (*report, error) {
 	return r, nil
 }
 
-// plan returns what runs one after the other: lists of chains that run at the same time.
-func plan(s settings, engine string) (all [][]chain, err error) {
+// follow runs a command, and reports what it prints.
+func (r *report) follow(ctx context.Context, c command) error {
+	from, to := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.run(ctx, &lines{to: to})
+		_ = to.Close()
+	}()
+	scanned := r.scan(c, from)
+	if scanned != nil {
+		_, _ = io.Copy(io.Discard, from) // the command must not block
+		return errors.Join(errors.New(c.what), scanned, <-ended)
+	}
+	return <-ended
+}
+
+// plan returns what runs one after the other.
+func plan(s settings, engine string) (all []command, err error) {
 	if s.only != "servers" {
-		c, err := unit(s)
-		if err != nil {
+		if all, err = unit(s); err != nil {
 			return nil, err
 		}
-		all = append(all, []chain{c})
 	}
 	if s.only != "unit" && engine != "" {
 		c, err := servers(s)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, []chain{c})
+		all = append(all, c)
 	}
 	return all, nil
 }
@@ -115,10 +128,15 @@ func announce(to io.Writer, s settings, engine string) {
 	if s.only != "unit" && engine != "" {
 		parts = append(parts, "those on real Redis servers, in containers that they start and remove")
 	}
+	if parts == nil {
+		parts = []string{"none"}
+	}
 	say("Tests: %s.", strings.Join(parts, ", then "))
-	if took, err := os.ReadFile(tookFile); err == nil && s.only == "" {
-		say("Time: all of them took %s here.", strings.TrimSpace(string(took)))
-	} else {
+	switch took := tookHere(); {
+	case s.only != "" || late.On() || selects(s.flags): // it is not known
+	case took > 0:
+		say("Time: all of them took %s here.", clockTime(took))
+	default:
 		say("Time: all of them take about 5 minutes on two idle processors, and some minutes more if all has to be compiled first.")
 	}
 	switch {
@@ -128,8 +146,8 @@ func announce(to io.Writer, s settings, engine string) {
 	default:
 		say("Docker: engine %s.", engine)
 	}
-	if slices.Contains(s.flags, "-race=false") {
-		say("Race detector: off, because there is no C compiler, or it was switched off.")
+	if off := raceOff(s.flags); off != "" {
+		say("Race detector: off, because %s.", off)
 	}
 	if seed := os.Getenv(late.Variable); seed != "" {
 		say("Late mode: one of three nodes sees requests late, as the seed %s decides.", seed)
@@ -137,11 +155,50 @@ func announce(to io.Writer, s settings, engine string) {
 	say("")
 }
 
+// tookHere returns how long all tests took on this machine, or 0 if that is not known.
+func tookHere() time.Duration {
+	var minutes, seconds int
+	text, err := os.ReadFile(tookFile)
+	if err != nil {
+		return 0
+	}
+	if _, err := fmt.Sscanf(string(text), "%d:%d", &minutes, &seconds); err != nil {
+		return 0
+	}
+	return time.Duration(minutes)*time.Minute + time.Duration(seconds)*time.Second
+}
+
+// raceOff says why the race detector is off, or nothing.
+func raceOff(flags []string) string {
+	on, said := false, false
+	for _, f := range append(strings.Fields(os.Getenv("GOFLAGS")), flags...) {
+		if name, value, _ := strings.Cut(f, "="); name == "-race" {
+			on, said = value == "" || value == "true", true
+		}
+	}
+	if on {
+		return ""
+	}
+	out, _ := exec.Command("go", "env", "CC").Output()
+	if cc, _, _ := strings.Cut(strings.TrimSpace(string(out)), " "); cc != "" {
+		if _, err := exec.LookPath(cc); err != nil {
+			return "there is no C compiler, " + cc
+		}
+	}
+	if !said {
+		return "no flag asks for it"
+	}
+	return "a flag says so"
+}
+
 // mostLeftOut is the share of tests that the late mode may leave out.
 const mostLeftOut = 0.05
 
 // runLate runs the tests in late mode, once for each seed.
 func runLate(ctx context.Context, s settings) error {
+	if took := tookHere(); took > 0 && s.only == "" && !selects(s.flags) {
+		fmt.Printf("Time: with %d seeds about %d minutes, because all tests took %s here once.\n\n", len(s.seeds), int((took*time.Duration(len(s.seeds))).Minutes())+1, clockTime(took))
+	}
 	said := []string{}
 	var failed error
 	for _, seed := range s.seeds {
@@ -149,16 +206,15 @@ func runLate(ctx context.Context, s settings) error {
 		one := s
 		one.flags = append(slices.Clone(s.flags), "-count=1")
 		r, err := runAll(ctx, one)
-		if r == nil {
-			return err
+		if r != nil {
+			said = append(said, fmt.Sprintf("seed %s: %s, %d left out, %s", seed, r.total(), r.leftOut(), clockTime(time.Since(r.began))))
+			if err == nil {
+				err = r.enough()
+			}
 		}
-		all, out := r.total(), r.leftOut()
-		n := all.passed + all.failed + all.skipped
-		said = append(said, fmt.Sprintf("seed %s: %d tests passed, %d failed, %d of %d left out, %s", seed, all.passed, all.failed, out, n, clockTime(time.Since(r.began))))
-		if float64(out) > mostLeftOut*float64(n) {
-			err = errors.Join(err, fmt.Errorf("seed %s: more than %.0f %% of the tests are left out", seed, 100*mostLeftOut))
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("seed %s: %w", seed, err))
 		}
-		failed = errors.Join(failed, err)
 		if ctx.Err() != nil {
 			break
 		}
@@ -167,13 +223,28 @@ func runLate(ctx context.Context, s settings) error {
 	return failed
 }
 
+// enough fails if the late mode has tested nothing, or has left out too much.
+func (r *report) enough() error {
+	all := r.total()
+	n := all.passed + all.failed + all.skipped
+	switch {
+	case n == 0:
+		return errors.New("no test has run")
+	case float64(r.leftOut()) > mostLeftOut*float64(n):
+		return fmt.Errorf("more than %.0f %% of the tests are left out", 100*mostLeftOut)
+	}
+	return nil
+}
+
 // leftOut counts the tests that the late mode leaves out, wholly or in part.
 func (r *report) leftOut() int {
 	out := map[test]bool{}
-	for _, t := range r.run.Skipped() {
-		if strings.HasPrefix(reason(r.run.OutputLines(t)), "late: left out") {
-			name, _ := t.Test.Split()
-			out[test{t.Package, name}] = true
+	for _, one := range r.runs {
+		for _, t := range one.Skipped() {
+			if strings.HasPrefix(reason(one.OutputLines(t)), "late: left out") {
+				name, _ := t.Test.Split()
+				out[test{t.Package, name}] = true
+			}
 		}
 	}
 	return len(out)
