@@ -4,8 +4,11 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,6 +167,10 @@ func TestTheDoctorHasCuresOnRealServers(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
 	nodes[0].Kill(t)
+	await(t, "the engine's proxy refuses connections, too", func() bool {
+		_, err := net.Dial("tcp", nodes[0].Addr())
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
 	nodes[1].Pause(t)
 	nodes[2].Do(t, "CONFIG", "SET", "requirepass", "secret")
 	var status int

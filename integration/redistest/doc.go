@@ -8,7 +8,8 @@
 //
 // A port on 127.0.0.1 is served by Docker's own proxy process. While a node is paused the proxy
 // accepts connections and keeps what is sent until the node runs again. When a node is killed its
-// proxy ends, too, and dialling is refused. Frozen and dead machines behave the same way for a
+// proxy ends, too, as soon as the engine sees that, and dialling is refused. Before that the proxy closes
+// what it accepts. Frozen and dead machines behave the same way for a
 // remote client.
 //
 // What the harness asks of the Docker engine is repeated within a bound, because a busy machine may fail.

@@ -1,11 +1,13 @@
 package redistest_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,8 +37,8 @@ func TestWhatABusyEngineRefusesIsAskedAgainWithinABound(t *testing.T) {
 	assert.Equal(t, "redistest: the machine failed (Docker), and not the library: do it: unable to freeze (3 tries)", said)
 }
 
-// What the engine did although it reported a failure is not done again: the second kill fails, but the
-// server is dead.
+// What the engine did although it reported a failure is not done again: a second kill fails, but the server
+// is dead.
 func TestAFaultThatIsThereAlreadyIsNoFailure(t *testing.T) {
 	n := redistest.Start(t, 1)[0]
 	n.Kill(t)
@@ -68,6 +70,45 @@ func TestAServerIsPausedWithoutDockerIfItsProcessIsOfThisMachine(t *testing.T) {
 			assert.Equal(t, "PONG", n.Do(t, "PING"))
 		})
 	}
+}
+
+// The engine may take longer than a late node, which must not have executed a command yet.
+func TestAServerIsKilledWithoutTheEngineIfItsProcessIsOfThisMachine(t *testing.T) {
+	n := redistest.Start(t, 1)[0]
+	n.Pause(t)
+	if !n.Frozen() {
+		t.Skipf("%s: Docker kills", runtime.GOOS)
+	}
+	for range 2 { // paused, and as another process
+		n.Kill(withoutEngine{t})
+		_, err := n.Try("PING")
+		require.Error(t, err)
+		n.Restart(t)
+		assert.Equal(t, "PONG", n.Do(t, "PING"))
+	}
+}
+
+// withoutEngine is a test that the engine does nothing for.
+type withoutEngine struct{ testing.TB }
+
+func (withoutEngine) Context() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func TestAServerThatDoesNotAnswerIsAFailureOfTheMachine(t *testing.T) {
+	said := failureOf(t, func(t testing.TB) { redistest.Start(hasty{t}, 1, "--port", "7000") })
+	assert.Contains(t, said, "the machine failed (Docker), and not the library: ")
+}
+
+// hasty is a test that ends soon.
+type hasty struct{ testing.TB }
+
+func (h hasty) Context() context.Context {
+	ctx, cancel := context.WithTimeout(h.TB.Context(), 5*time.Second)
+	h.Cleanup(cancel)
+	return ctx
 }
 
 // While a node is dead its port is free, and no other test process may be given it.

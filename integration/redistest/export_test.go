@@ -9,7 +9,7 @@ import (
 var AfterHandshake = afterHandshake
 
 // Proxied reports whether clients reach the node through a proxy.
-func (n *Node) Proxied() bool { return n.proxy != nil }
+func (n *Node) Proxied() bool { return n.late() != nil }
 
 // Repeated asks the engine for something again and again, as long as fn fails, and fails the test in the
 // end.

@@ -48,9 +48,9 @@ func (n *Node) seenLate(t testing.TB, drawn *late.Set) {
 		t.Fatalf("redistest: node %s: %v", n.server(), err)
 	}
 	p.DelayEach(tcpfault.Requests, func() tcpfault.Hold { return afterHandshake(drawn.Next) })
-	n.proxy = p
+	n.setLate(p)
 	t.Cleanup(func() { // before the server goes to another test, which would see requests of this one
-		n.proxy = nil
+		n.setLate(nil)
 		if err := p.Close(); err != nil {
 			t.Errorf("redistest: %v", err)
 		}

@@ -30,10 +30,10 @@ type Node struct {
 	port port
 	dial []redis.DialOption // further options for [Node.Try]
 
-	proxy *tcpfault.Proxy // before it, if it is late in this test
-
-	mu     sync.Mutex  // guards what follows
-	frozen *os.Process // the server's, if Pause has stopped it by a signal
+	mu     sync.Mutex      // guards what follows
+	proxy  *tcpfault.Proxy // before it, if it is late in this test
+	pid    int             // of the server's process as the engine sees it, from the last start on
+	frozen *os.Process     // the server's, if Pause has stopped it by a signal
 
 	initial     string      // its state when it was new; empty if no other test gets it
 	notReusable atomic.Bool // a fault may have left something that [Node.renew] does not see
@@ -42,10 +42,23 @@ type Node struct {
 // Addr returns the host:port at which clients reach the node. It does not change while the test runs,
 // even after [Node.Restart].
 func (n *Node) Addr() string {
-	if n.proxy != nil {
-		return n.proxy.Addr()
+	if p := n.late(); p != nil {
+		return p.Addr()
 	}
 	return n.server()
+}
+
+// late returns the proxy before the server, or nil.
+func (n *Node) late() *tcpfault.Proxy {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.proxy
+}
+
+func (n *Node) setLate(p *tcpfault.Proxy) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.proxy = p
 }
 
 // server returns the host:port of the server itself.
@@ -64,11 +77,15 @@ func URLs(nodes []*Node) []string {
 }
 
 // Kill kills the server with SIGKILL and returns when it is dead.
+//
+// It signals the process if that runs on this machine and may be signalled, and does not wait for the
+// engine, which may take a second: a test may need a command not to have been executed yet. Until the
+// engine sees that the server is dead, its proxy accepts connections and closes them at once.
 func (n *Node) Kill(t testing.TB) {
 	t.Helper()
-	if p := n.process(t); p != nil {
-		end(p) // at once: the engine may take a second
-		_ = p.Release()
+	if n.end() {
+		n.thaw()
+		return
 	}
 	n.fault(t, "kill", isDead, func(ctx context.Context, cli *client.Client) error {
 		_, err := cli.ContainerKill(ctx, n.id, client.ContainerKillOptions{Signal: "SIGKILL"})
@@ -100,6 +117,7 @@ func (n *Node) Restart(t testing.TB) {
 		return n.awaitPing(ctx)
 	})
 	n.thaw()
+	n.fault(t, "inspect", notBy, n.findProcess)
 }
 
 // fault has the engine do something to the container, and asks it again if that fails. An engine that

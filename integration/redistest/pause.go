@@ -16,7 +16,7 @@ import (
 // is for all others, because a busy engine may be unable to freeze a container.
 func (n *Node) Pause(t testing.TB) {
 	t.Helper()
-	if n.freeze(t) {
+	if n.freeze() {
 		return
 	}
 	n.fault(t, "pause", isPaused, func(ctx context.Context, cli *client.Client) error {
@@ -40,24 +40,42 @@ func (n *Node) Unpause(t testing.TB) {
 
 func isPaused(c *container.InspectResponse) bool { return c.State != nil && c.State.Paused }
 
-// process returns the server's process if it runs on this machine and may be signalled, else nil.
-func (n *Node) process(t testing.TB) *os.Process {
-	t.Helper()
-	pid := 0
-	n.fault(t, "inspect", notBy, func(ctx context.Context, cli *client.Client) error {
-		found, err := cli.ContainerInspect(ctx, n.id, client.ContainerInspectOptions{})
-		if err == nil && found.Container.State != nil {
-			pid = found.Container.State.Pid // 0: it does not run
-		}
+// findProcess asks the engine for the server's process, once for each start: the faults that follow
+// signal it without the engine.
+func (n *Node) findProcess(ctx context.Context, cli *client.Client) error {
+	found, err := cli.ContainerInspect(ctx, n.id, client.ContainerInspectOptions{})
+	if err != nil {
 		return err
-	})
-	return ofContainer(pid, n.id)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pid = 0
+	if found.Container.State != nil {
+		n.pid = found.Container.State.Pid
+	}
+	return nil
+}
+
+// process returns the server's process if it runs on this machine and may be signalled, else nil.
+func (n *Node) process() *os.Process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return ofContainer(n.pid, n.id)
+}
+
+// end kills the server's process by a signal, and reports whether it is gone.
+func (n *Node) end() bool {
+	p := n.process()
+	if p == nil {
+		return false
+	}
+	defer func() { _ = p.Release() }()
+	return end(p)
 }
 
 // freeze stops the server's process by a signal, and reports whether it stands still.
-func (n *Node) freeze(t testing.TB) bool {
-	t.Helper()
-	p := n.process(t)
+func (n *Node) freeze() bool {
+	p := n.process()
 	if p == nil {
 		return false
 	}

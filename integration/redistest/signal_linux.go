@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -39,7 +40,15 @@ func stop(p *os.Process) bool {
 	return false
 }
 
-func end(p *os.Process) { _ = p.Kill() }
+// end kills a process, and reports whether it is gone. One that Docker has paused does not end.
+func end(p *os.Process) bool {
+	if err := p.Kill(); err != nil {
+		return errors.Is(err, os.ErrProcessDone)
+	}
+	return polled(10*time.Second, time.Millisecond, func() bool {
+		return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) // its parent has seen its end, so no thread is left
+	})
+}
 
 func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 

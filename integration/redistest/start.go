@@ -16,6 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
 )
@@ -111,8 +112,8 @@ func StartSentinel(t testing.TB) *Node {
 	return n
 }
 
-// start starts one node on a free port. It tries another port and container if the engine fails: a
-// process may have taken the port meanwhile, or the machine is too busy.
+// start starts one node on a free port. It tries another port and container if the engine fails or the
+// server does not answer: a process may have taken the port meanwhile, or the machine is too busy.
 func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) (*Node, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -127,7 +128,15 @@ func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.Containe
 		t.Cleanup(func() { n.recycle(t) }) // a container that could not be started exists as well
 		if err == nil {
 			n.id = ctr.GetContainerID()
-			return n, n.awaitPing(ctx)
+			err = withEngine(ctx, func(ctx context.Context, cli *client.Client) error {
+				if err := n.awaitPing(ctx); err != nil {
+					return err
+				}
+				return n.findProcess(ctx, cli)
+			})
+			if err == nil {
+				return n, nil
+			}
 		}
 		if attempt == engineTries || ctx.Err() != nil {
 			return nil, fmt.Errorf("the machine failed (Docker), and not the library: %w (%d tries)", err, attempt)
