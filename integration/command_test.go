@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -200,9 +199,9 @@ func (c command) testSecond(t *testing.T) {
 	assert.Equal(t, exitHeld, status, said)
 	assert.Empty(t, out)
 
-	tried := c.attempts(t)
+	await(t, "no process waits any more", func() bool { return c.waiting(t) == 0 })
 	second := c.start(t, "run", "--wait", "30s", "job", "--", "sh", "-c", "echo second; exit 7")
-	await(t, "the second command has tried again", func() bool { return c.attempts(t) >= tried+6 })
+	await(t, "the second command has found the lock held, and waits", func() bool { return c.waiting(t) == len(c.nodes) })
 	require.NoError(t, first.in.Close())
 	status, _ = first.exit(t)
 	assert.Zero(t, status, "%s", &first.stderr)
@@ -212,19 +211,15 @@ func (c command) testSecond(t *testing.T) {
 	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
-// attempts returns how many scripts the nodes have run: attempts and queries for the holder.
-func (c command) attempts(t *testing.T) (calls int) {
+// waiting returns how many nodes have a process that waits for a release of "job".
+func (c command) waiting(t *testing.T) (n int) {
 	t.Helper()
-	for _, n := range c.nodes {
-		info, err := redis.String(n.Do(t, "INFO", "commandstats"), nil)
-		require.NoError(t, err)
-		if m := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(info); m != nil {
-			n, err := strconv.Atoi(m[1])
-			require.NoError(t, err)
-			calls += n
+	for _, node := range c.nodes {
+		if listeners(t, node, "job") > 0 {
+			n++
 		}
 	}
-	return calls
+	return n
 }
 
 func (c command) testStatus(t *testing.T, l *redlock.Locker) {
