@@ -24,10 +24,11 @@ const pollBound = time.Second + busyTimeout + 250*time.Millisecond
 
 // waiter is an Acquire in the background, by a Locker of its own, as in another process.
 type waiter struct {
-	woken chan string // the reason of each wakeup
-	got   chan time.Time
-	lock  *redlock.Lock
-	err   error
+	locker *redlock.Locker
+	woken  chan string // the reason of each wakeup
+	got    chan time.Time
+	lock   *redlock.Lock
+	err    error
 
 	waiting atomic.Int32 // how often it has found the name held since it was last woken
 }
@@ -46,6 +47,7 @@ func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, li
 	}))
 	l, err := redlock.Open(urls, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
+	w.locker = l
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -225,12 +227,7 @@ func TestWakeAThousand(t *testing.T) {
 	await(t, "the waiters listen", func() bool {
 		return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return listeners(t, n, "busy") != 1 })
 	})
-	await(t, "the first attempts are over", func() bool {
-		answered(t, waiting)
-		before := lockCommands(t, nodes)
-		time.Sleep(200 * time.Millisecond)
-		return lockCommands(t, nodes) == before
-	})
+	awaitAttempts(t, nodes, waiting)
 	began := time.Now()
 	before := lockCommands(t, nodes)
 	time.Sleep(3 * time.Second)
@@ -246,6 +243,20 @@ func TestWakeAThousand(t *testing.T) {
 	assert.Less(t, time.Since(released), redistest.Slack*patience, "a poll for each of them takes far longer")
 }
 
+// awaitAttempts returns when the attempts of waiting Lockers are over: every node has executed what it was
+// sent, and gets no more.
+func awaitAttempts(t *testing.T, nodes []*redistest.Node, waiting ...*redlock.Locker) {
+	t.Helper()
+	await(t, "the first attempts are over", func() bool {
+		for _, l := range waiting {
+			answered(t, l)
+		}
+		before := lockCommands(t, nodes)
+		time.Sleep(200 * time.Millisecond)
+		return lockCommands(t, nodes) == before
+	})
+}
+
 // Ten processes that wait for a lock, and its holder, cost each server at most 15 commands a
 // second, including those inside scripts.
 func TestWakeCostsOfTenProcesses(t *testing.T) {
@@ -253,13 +264,15 @@ func TestWakeCostsOfTenProcesses(t *testing.T) {
 	holder := open(t, nodes, redlock.WithOwner("holder"))
 	k := acquired(t, holder, "ten", 30*time.Second, redlock.WithAutoExtend())
 	var waiting []*waiter
+	var lockers []*redlock.Locker
 	for range 10 {
-		waiting = append(waiting, waits(t, redistest.URLs(nodes), nodes, "ten", false))
+		w := waits(t, redistest.URLs(nodes), nodes, "ten", false)
+		waiting, lockers = append(waiting, w), append(lockers, w.locker)
 	}
 	await(t, "all waiters listen", func() bool {
 		return !slices.ContainsFunc(nodes, func(n *redistest.Node) bool { return listeners(t, n, "ten") < int64(len(waiting)) })
 	})
-	time.Sleep(2 * time.Second) // until the first attempts are over
+	awaitAttempts(t, nodes, lockers...)
 	began := time.Now()
 	before := make([]int, len(nodes))
 	for i, n := range nodes {
