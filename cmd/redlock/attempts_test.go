@@ -1,7 +1,9 @@
 package main
 
 import (
+	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -11,9 +13,7 @@ import (
 func attempts(t *testing.T, most int, try func() (wrong string)) {
 	t.Helper()
 	for i := 1; ; i++ {
-		longest := stalls()
-		wrong := try()
-		stall := longest()
+		wrong, stall := timed(try)
 		if wrong == "" {
 			return
 		}
@@ -22,6 +22,19 @@ func attempts(t *testing.T, most int, try func() (wrong string)) {
 		}
 		t.Logf("attempt %d, the longest stall took %v: %s", i, stall, wrong)
 	}
+}
+
+// timed returns what try returned, and the longest time for which this process had to wait meanwhile.
+func timed(try func() string) (wrong string, stall time.Duration) {
+	longest := stalls()
+	defer func() { stall = longest() }() // also if try ends the test
+	return try(), 0
+}
+
+func TestATryThatEndsTheTestLeavesNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it ends with its last goroutine
+		go timed(func() string { runtime.Goexit(); return "" })
+	})
 }
 
 // stalls watches how long this process has to wait for a processor. longest ends that, and returns
