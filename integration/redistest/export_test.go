@@ -20,16 +20,5 @@ func Repeated(t testing.TB, fn func() error) {
 	}
 }
 
-// FreePort reserves a port until the test ends.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	p, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.free)
-	return p.number
-}
-
 // Frozen reports whether the server's process was stopped by a signal.
 func (n *Node) Frozen() bool { return n.isFrozen() }

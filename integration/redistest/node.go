@@ -3,9 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/quorumlock/go-redlock/integration/tcpfault"
+	"github.com/quorumlock/go-redlock/internal/port"
 )
 
 // bridge is the network of containers that need no other.
@@ -27,7 +26,7 @@ const bridge = "bridge"
 type Node struct {
 	ctr  *testcontainers.DockerContainer
 	id   string
-	port port
+	port port.Port
 	dial []redis.DialOption // further options for [Node.Try]
 
 	mu     sync.Mutex      // guards what follows
@@ -62,7 +61,7 @@ func (n *Node) setLate(p *tcpfault.Proxy) {
 }
 
 // server returns the host:port of the server itself.
-func (n *Node) server() string { return net.JoinHostPort(loopback, strconv.Itoa(n.port.number)) }
+func (n *Node) server() string { return n.port.Addr() }
 
 // URL returns the node's address as a redis:// URL.
 func (n *Node) URL() string { return "redis://" + n.Addr() }

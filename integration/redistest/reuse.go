@@ -97,7 +97,7 @@ func (n *Node) remove() error {
 	err := repeated(context.Background(), func() error {
 		return testcontainers.TerminateContainer(n.ctr, testcontainers.StopTimeout(0))
 	}, neverFinal)
-	n.port.free()
+	n.port.Free()
 	return err
 }
 

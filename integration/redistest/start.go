@@ -19,6 +19,8 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
+
+	"github.com/quorumlock/go-redlock/internal/port"
 )
 
 const (
@@ -119,12 +121,12 @@ func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.Containe
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
+		reserved, err := port.Reserve()
 		if err != nil {
 			return nil, err
 		}
-		ctr, err := run(ctx, port.number, how)
-		n := &Node{ctr: ctr, port: port, dial: dial}
+		ctr, err := run(ctx, reserved.Number, how)
+		n := &Node{ctr: ctr, port: reserved, dial: dial}
 		t.Cleanup(func() { n.recycle(t) }) // a container that could not be started exists as well
 		if err == nil {
 			n.id = ctr.GetContainerID()

@@ -17,7 +17,7 @@ func (m *Master) listen() error {
 		if err != nil {
 			return fmt.Errorf("fakeredis: master %s: %w", m.name, err)
 		}
-		m.listener, m.addr = l, l.Addr().String()
+		m.listener = l
 		m.served.Go(func() { m.acceptAll(l) })
 	}
 	m.up = true
@@ -106,4 +106,5 @@ func (m *Master) Restart(keep bool) error {
 func (m *Master) Close() {
 	m.Stop()
 	m.redis.Close()
+	m.port.Free()
 }

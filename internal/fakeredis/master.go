@@ -16,20 +16,24 @@
 package fakeredis
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/quorumlock/go-redlock/internal/port"
 )
 
 // Master is one Redis master. All methods are safe for concurrent use.
 type Master struct {
 	name  string
 	redis *miniredis.Miniredis
-	addr  string // constant without a listener, otherwise guarded by mu
+	addr  string
 	tcp   bool
+	port  port.Port // with tcp
 
 	// mu is held while a command executes, and guards everything below. It is locked before
 	// miniredis's own lock, never under it.
@@ -69,14 +73,20 @@ func New(name string) *Master {
 	return m
 }
 
-// Start creates a master that listens on a free port of 127.0.0.1.
+// Start creates a master that listens on a free port of 127.0.0.1. The port is reserved until Close: no
+// other master is given it while this one is stopped.
 func Start(name string) (*Master, error) {
+	reserved, err := port.Reserve()
+	if err != nil {
+		return nil, fmt.Errorf("fakeredis: master %s: %w", name, err)
+	}
 	m := newMaster(name)
-	m.tcp, m.addr = true, "127.0.0.1:0"
+	m.tcp, m.port, m.addr = true, reserved, reserved.Addr()
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.listen(); err != nil {
-		m.redis.Close()
+	err = m.listen()
+	m.mu.Unlock()
+	if err != nil {
+		m.Close()
 		return nil, err
 	}
 	return m, nil
@@ -100,11 +110,7 @@ func newMaster(name string) *Master {
 func (m *Master) Name() string { return m.name }
 
 // Addr returns host:port. Without a listener that is the name and port 6379.
-func (m *Master) Addr() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.addr
-}
+func (m *Master) Addr() string { return m.addr }
 
 // URL returns a URL for pool.ParseURL. Without a listener it leads to the master only by Dial.
 func (m *Master) URL() string { return "redis://" + m.Addr() }

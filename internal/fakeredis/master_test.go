@@ -232,6 +232,8 @@ func TestAStartedMasterIsReachedOverTCP(t *testing.T) {
 	m.Stop()
 	_, err = m.Dial(t.Context(), "", "")
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	_, err = net.ListenPacket("udp", addr)
+	require.ErrorIs(t, err, syscall.EADDRINUSE, "the port is reserved while the master is stopped")
 }
 
 func mustGet(m *fakeredis.Master, key string) string {

@@ -1,4 +1,6 @@
-package redistest
+// Package port reserves ports for servers of tests and of the demo that stop and start again at the same
+// address.
+package port
 
 import (
 	"errors"
@@ -10,49 +12,54 @@ import (
 )
 
 // Ports are below the range that systems use for outgoing connections (from 32768 on Linux, from
-// 49152 elsewhere). The system may give a port in that range, while its node is down, to any
-// process that dials. A client that dials the dead node again and again may be given that same port
+// 49152 elsewhere). The system may give a port in that range, while its server is down, to any
+// process that dials. A client that dials the dead server again and again may be given that same port
 // and connect to itself.
 const (
-	firstPort = 20000
-	lastPort  = 32767
+	first = 20000
+	last  = 32767
 )
 
-// nextPort counts up from a random port, so no two nodes of this process ever have the same port,
+// next counts up from a random port, so no two servers of this process ever have the same port,
 // not even while one of them is down.
-var nextPort atomic.Int64
+var next atomic.Int64
 
-func init() { nextPort.Store(rand.Int64N(lastPort - firstPort + 1)) }
+func init() { next.Store(rand.Int64N(last - first + 1)) }
 
-// port is the port of a node. While the node is down another process could be given it, and clients of
-// the node would reach that process's server. So the UDP port of the same number, which no server uses,
-// is kept as well. It is a reservation that each test process respects, and that ends with the process.
-type port struct {
-	number int
+// Port is the port of a server on 127.0.0.1. While the server is down another process could be given it, and
+// clients of the server would reach that process's server. So the UDP port of the same number, which no
+// server uses, is kept as well. It is a reservation that each process that uses this package respects, and
+// that ends with the process.
+type Port struct {
+	Number int
 	kept   net.PacketConn
 }
 
-func (p port) free() {
-	if p.kept != nil {
-		_ = p.kept.Close()
-	}
-}
-
-func freePort() (port, error) {
+// Reserve returns a port that no server uses.
+func Reserve() (Port, error) {
 	var errs []error
 	for range 100 {
-		number := firstPort + int(nextPort.Add(1)%(lastPort-firstPort+1))
-		address := net.JoinHostPort(loopback, strconv.Itoa(number))
-		kept, err := net.ListenPacket("udp", address)
-		if err != nil {
+		p := Port{Number: first + int(next.Add(1)%(last-first+1))}
+		var err error
+		if p.kept, err = net.ListenPacket("udp", p.Addr()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		l, err := net.Listen("tcp", address)
+		l, err := net.Listen("tcp", p.Addr())
 		if err == nil {
-			return port{number, kept}, l.Close()
+			return p, l.Close()
 		}
-		errs = append(errs, err, kept.Close())
+		errs = append(errs, err, p.kept.Close())
 	}
-	return port{}, fmt.Errorf("redistest: no free port between %d and %d: %w", firstPort, lastPort, errors.Join(errs...))
+	return Port{}, fmt.Errorf("port: none is free between %d and %d: %w", first, last, errors.Join(errs...))
+}
+
+// Addr returns 127.0.0.1 and the port.
+func (p Port) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number)) }
+
+// Free ends the reservation. The zero Port has none.
+func (p Port) Free() {
+	if p.kept != nil {
+		_ = p.kept.Close()
+	}
 }
