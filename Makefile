@@ -75,7 +75,7 @@ test-unit: ## the tests that need no Docker, with the dependencies that users ge
 	$(if $(COVERAGE),scripts/cover coverage.out)
 
 .PHONY: test-late
-test-late: ## both, with one of three nodes that executes late, as seeds decide: SEEDS='1 2 3'
+test-late: ## redlock, the command and real servers, with one of three nodes that executes late, as seeds decide: SEEDS='1 2 3'
 	$(SUITE) -late '$(SEEDS)' -- $(TESTFLAGS)
 
 .PHONY: test-model
