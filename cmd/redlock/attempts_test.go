@@ -32,7 +32,7 @@ func timed(try func() string) (wrong string, stall time.Duration) {
 }
 
 func TestATryThatEndsTheTestLeavesNoGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // it ends with its last goroutine
+	synctest.Test(t, func(*testing.T) { // it ends with its last goroutine
 		go timed(func() string { runtime.Goexit(); return "" })
 	})
 }
