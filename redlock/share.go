@@ -72,9 +72,6 @@ func (lk *Lock) newShare(w *request) (*Lock, error) {
 		s.end(ErrLost, keepKeys) // the lock ended while the share was made
 		return nil, lk.endError()
 	}
-	if stopped := lk.contextCause(); stopped != nil {
-		s.cancelContext(stopped)
-	}
 	return s, nil
 }
 
