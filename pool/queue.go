@@ -82,17 +82,15 @@ func (pl *pipeline) failUnsent(err error) (news bool) {
 	pl.downErr = err
 	var dropped []droppedCommand
 	for _, c := range pl.queue.popAll(nil) {
-		if !c.Op.Undoes() || pl.closed {
+		switch {
+		case !c.Op.Undoes() || pl.closed:
 			dropped = append(dropped, droppedCommand{c, err})
-			continue
-		}
-		// The owner of an expired undo gets its answer in time.
-		if c.Expired() {
+		case c.Expired(): // its owner gets the answer in time
 			pl.sweepLaterLocked(c)
 			dropped = append(dropped, droppedCommand{c, err})
-			continue
+		default:
+			pl.queue.push(c)
 		}
-		pl.queue.push(c)
 	}
 	pl.mu.Unlock()
 	// Outside mu, because this calls the owners of the commands.

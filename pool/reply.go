@@ -54,13 +54,11 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 			return command.Reply{Outcome: command.Unknown, Err: errUnmarked}
 		}
 		return decodeCount(v, 1)
-	case command.Release, command.Shorten:
+	case command.Release, command.Shorten, command.Sweep:
 		// Without ReportWaiters the script returns the plain number.
 		if c.ReportWaiters {
 			return decodeRelease(v, int64(len(c.Keys)))
 		}
-		return decodeCount(v, int64(len(c.Keys)))
-	case command.Sweep:
 		return decodeCount(v, int64(len(c.Keys)))
 	case command.Inspect:
 		return decodeInspect(v, len(c.Keys))

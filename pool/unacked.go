@@ -16,7 +16,7 @@ import (
 // answered. The server may execute them at any time later, also after an undo that is sent on
 // another connection (docs/dev/hazards.md H95: seen in 20 of 40 rounds). So the next connection
 // first kills the old connection on the server. If that is impossible, acquires are swept once
-// their undos were executed: one call deletes what many of them have made since, again and again,
+// their undos were answered: one call deletes what many of them have made since, again and again,
 // until their keys have expired. It is guarded by pipeline.mu.
 type unackedAcquires struct {
 	conns  []deadConn
@@ -26,7 +26,7 @@ type unackedAcquires struct {
 
 	undone []*unackedAcquire // are swept; the last ones were swept last
 	timer  clock.Timer       // of the next sweep; nil before the first
-	due    clock.Instant     // when the next sweep is due, also without a connection; 0 if undone was empty
+	due    clock.Instant     // when the next sweep is due, also without a connection; 0 before the first
 	sweeps uint8             // since an acquire was added to undone
 }
 

@@ -22,7 +22,7 @@ const (
 	Admit           // mark a node without a marker as fit to vote
 	Examine         // report what the server is
 	Poll            // report whether a key exists, and its TTL; never a vote
-	Sweep           // delete each key that holds its own token; nobody waits for the answer
+	Sweep           // delete each key that holds its own token; its answer is not needed
 )
 
 // String returns the operation's name, as errors show it.
