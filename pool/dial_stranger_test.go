@@ -18,22 +18,10 @@ import (
 // stranger is a TCP server on which each connection is served by serve, and then closed.
 func stranger(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				serve(conn)
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return accepting(t, "tcp", "127.0.0.1:0", func(conn net.Conn) {
+		defer conn.Close()
+		serve(conn)
+	}).Addr().String()
 }
 
 // greets sends a text before it has read anything.
