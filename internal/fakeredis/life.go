@@ -13,7 +13,7 @@ import (
 // listen opens the port. It is the same port at every start.
 func (m *Master) listen() error {
 	if m.tcp {
-		l, err := net.Listen("tcp", m.addr)
+		l, err := m.port.Listen()
 		if err != nil {
 			return fmt.Errorf("fakeredis: master %s: %w", m.name, err)
 		}

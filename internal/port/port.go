@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"sync/atomic"
+	"syscall"
+	"time"
 )
 
 // Ports are below the range that systems use for outgoing connections (from 32768 on Linux, from
@@ -56,6 +58,20 @@ func Reserve() (Port, error) {
 
 // Addr returns 127.0.0.1 and the port.
 func (p Port) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number)) }
+
+// Listen listens on the port. While the port is in use it tries again, for about 10 seconds: a child process has
+// copies of all sockets of this process until it executes its program, so a listener that was just closed may
+// still exist there.
+func (p Port) Listen() (l net.Listener, err error) {
+	for range 10_000 {
+		l, err = net.Listen("tcp", p.Addr())
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // a child of the operating system starts in real time
+	}
+	return l, err
+}
 
 // Free ends the reservation. The zero Port has none.
 func (p Port) Free() {

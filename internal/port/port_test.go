@@ -2,7 +2,11 @@ package port_test
 
 import (
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,4 +43,31 @@ func TestAReservedPortIsGivenToNoOtherProcess(t *testing.T) {
 
 	p.Free()
 	assert.False(t, reserved(p.Addr()), "another process may reserve it again")
+}
+
+// A child has copies of all sockets until it executes its program.
+func TestAChildThatStartsDoesNotKeepAPort(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	var children sync.WaitGroup
+	defer children.Wait()
+	var enough atomic.Bool
+	defer enough.Store(true)
+	for range 4 {
+		children.Go(func() {
+			for !enough.Load() {
+				assert.NoError(t, exec.Command(self, "-test.run=^$").Run())
+			}
+		})
+	}
+	for range 300 {
+		p, err := port.Reserve()
+		require.NoError(t, err)
+		for range 2 {
+			l, err := p.Listen()
+			require.NoError(t, err)
+			require.NoError(t, l.Close())
+		}
+		p.Free()
+	}
 }
