@@ -1,0 +1,268 @@
+package waiting
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// fleet is a simulation of processes that contend for one name: discrete events, one server that executes
+// in no time, and no lost attempt. Each process acquires the name, works, and releases it, again and again.
+type fleet struct {
+	processes []*rival
+	work      func() time.Duration
+	lost      float64 // share of the announcements that are lost
+	leaving   float64 // share of the waiters that begin anew with each announcement, as others in their place
+	once      bool    // each process acquires the name once
+
+	rand      *rand.Rand
+	now       time.Duration
+	events    events
+	holder    *rival
+	before    *rival // the last holder
+	contended bool   // others waited at the last release
+	attempts  int
+	taken     time.Duration // between the first release and the next hold
+	released  time.Duration // the first release
+	tried     int           // attempts in that time
+}
+
+// rival is one process.
+type rival struct {
+	turn      turn
+	roundTrip time.Duration
+	joined    time.Duration
+	waiting   bool
+	plan      int // the number of the attempt that it plans; others are void
+	waits     []time.Duration
+}
+
+type event struct {
+	at  time.Duration
+	run func()
+}
+
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) } //nolint:forcetypeassert // only events are pushed
+
+// Pop removes the last one, which heap.Pop has made the earliest.
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// newFleet returns n processes that work for 5 ms, 0.3 ms from the server.
+func newFleet(n int) *fleet {
+	f := &fleet{rand: rand.New(rand.NewPCG(1, 1)), work: func() time.Duration { return 5 * time.Millisecond }}
+	for range n {
+		f.processes = append(f.processes, &rival{roundTrip: 300 * time.Microsecond})
+	}
+	return f
+}
+
+func (f *fleet) draws() [2]float64 { return [2]float64{f.rand.Float64(), f.rand.Float64()} }
+
+func (f *fleet) after(d time.Duration, run func()) { heap.Push(&f.events, event{f.now + d, run}) }
+
+// run simulates until end. The processes begin within the first millisecond.
+func (f *fleet) run(end time.Duration) {
+	for _, p := range f.processes {
+		f.after(time.Duration(f.rand.Float64()*float64(time.Millisecond)), func() {
+			p.joined, p.waiting = f.now, true
+			f.try(p, 0)
+		})
+	}
+	for f.events.Len() > 0 && f.events[0].at <= end {
+		e := heap.Pop(&f.events).(event) //nolint:forcetypeassert // see Push
+		f.now = e.at
+		e.run()
+	}
+}
+
+// try plans the next attempt of a process, in place of another one.
+func (f *fleet) try(p *rival, in time.Duration) {
+	p.plan++
+	plan := p.plan
+	f.after(in, func() {
+		if p.waiting && p.plan == plan {
+			f.after(p.roundTrip/2, func() { f.execute(p, plan) })
+		}
+	})
+}
+
+func (f *fleet) execute(p *rival, plan int) {
+	f.attempts++
+	if !p.waiting {
+		return
+	}
+	if f.holder != nil {
+		p.turn.refused()
+		f.after(p.roundTrip/2, func() {
+			if p.waiting && p.plan == plan { // no release was announced meanwhile
+				f.try(p, time.Second*3/4+time.Duration(f.rand.Float64()*float64(time.Second/4))) // by its poll
+			}
+		})
+		return
+	}
+	f.holder, p.waiting = p, false
+	p.turn.granted()
+	switch {
+	case f.before != p:
+		p.turn.others()
+	case f.contended:
+		p.turn.again()
+	}
+	f.before = p
+	if f.taken == 0 && f.released > 0 {
+		f.taken, f.tried = f.now-f.released, f.attempts
+	}
+	f.after(p.roundTrip/2, func() {
+		p.waits = append(p.waits, f.now-p.joined)
+		f.after(f.work(), func() { f.release(p) })
+	})
+}
+
+func (f *fleet) release(p *rival) {
+	r := release{age: f.now - p.joined}
+	f.after(p.roundTrip/2, func() {
+		f.holder = nil
+		if f.released == 0 {
+			f.released, f.attempts = f.now, 0
+		}
+		for _, o := range f.processes {
+			if o.waiting {
+				r.waiters++
+			}
+		}
+		f.contended = r.waiters > 0
+		for _, o := range f.processes {
+			if o.waiting && f.rand.Float64() >= f.lost {
+				f.after(o.roundTrip/2, func() { f.hear(o, r) })
+			}
+		}
+		if !f.once {
+			f.after(p.roundTrip/2, func() { f.rejoin(p, r) })
+		}
+	})
+}
+
+func (f *fleet) rejoin(p *rival, r release) {
+	p.joined, p.waiting = f.now, true
+	if r.waiters == 0 {
+		f.try(p, 0)
+		return
+	}
+	p.turn.hear(clock.Instant(f.now), r)
+	f.try(p, p.turn.afterOwn(f.draws()))
+}
+
+func (f *fleet) hear(p *rival, r release) {
+	if !p.waiting {
+		return
+	}
+	if f.rand.Float64() < f.leaving {
+		p.joined = f.now
+	}
+	p.turn.hear(clock.Instant(f.now), r)
+	f.try(p, min(p.turn.delay(f.now-p.joined, f.draws()), time.Second))
+}
+
+// summary is what the processes had.
+type summary struct {
+	holds    int
+	attempts float64 // for each hold
+	jain     float64 // of the holds of the processes: 1 if all had as many
+	longest  time.Duration
+}
+
+func (f *fleet) summary() (s summary) {
+	squares := 0.0
+	for _, p := range f.processes {
+		s.holds += len(p.waits)
+		squares += float64(len(p.waits) * len(p.waits))
+		s.longest = max(s.longest, slices.Max(append(p.waits, 0)))
+		if p.waiting {
+			s.longest = max(s.longest, f.now-p.joined)
+		}
+	}
+	s.attempts = float64(f.attempts) / float64(s.holds)
+	s.jain = float64(s.holds) * float64(s.holds) / (float64(len(f.processes)) * squares)
+	return s
+}
+
+// However many processes wait, few of them try at each release, and none waits for much longer than the others.
+func TestManyProcessesOnOneNameAreNoHerd(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		setUp func(*fleet)
+		least summary
+	}{
+		{"two", 2, nil, summary{1700, 2.1, 0.99, 50 * time.Millisecond}},
+		{"ten", 10, nil, summary{1600, 9, 0.99, 250 * time.Millisecond}},
+		{"fifty", 50, nil, summary{1550, 12, 0.95, time.Second}},
+		{"150", 150, nil, summary{1450, 16, 0.95, 2500 * time.Millisecond}},
+		{"some leave", 150, func(f *fleet) { f.leaving = 0.02 }, summary{1450, 16, 0.9, 2500 * time.Millisecond}},
+		{"half of the messages are lost", 50, func(f *fleet) { f.lost = 0.5 }, summary{1550, 12, 0.95, 1500 * time.Millisecond}},
+		{"holds that differ a thousandfold", 50, func(f *fleet) {
+			f.work = func() time.Duration {
+				return time.Duration(5e6 * f.rand.ExpFloat64() * f.rand.ExpFloat64() * f.rand.ExpFloat64())
+			}
+		}, summary{1000, 12, 0.95, 1500 * time.Millisecond}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(c.n)
+			if c.setUp != nil {
+				c.setUp(f)
+			}
+			f.run(10 * time.Second)
+			s := f.summary()
+			t.Logf("%+v", s)
+			require.GreaterOrEqual(t, s.holds, c.least.holds)
+			require.LessOrEqual(t, s.attempts, c.least.attempts)
+			require.GreaterOrEqual(t, s.jain, c.least.jain)
+			require.LessOrEqual(t, s.longest, c.least.longest)
+		})
+	}
+}
+
+// A process that is far away has its turns too: the others leave it longer slots.
+func TestAProcessThatIsFarAwayHasItsTurn(t *testing.T) {
+	f := newFleet(2)
+	for i, p := range f.processes {
+		p.roundTrip = []time.Duration{40 * time.Millisecond, time.Millisecond}[i]
+	}
+	f.run(15 * time.Second)
+	t.Logf("far %d, near %d holds, longest wait %v", len(f.processes[0].waits), len(f.processes[1].waits), f.summary().longest)
+	require.GreaterOrEqual(t, len(f.processes[0].waits), 120)
+	require.LessOrEqual(t, f.summary().longest, time.Second)
+}
+
+// All of them have waited equally long, and nobody knows how many that are but the release.
+func TestALongHoldEndsWithoutAHerd(t *testing.T) {
+	f := newFleet(1000)
+	holds := 0
+	f.once, f.work = true, func() time.Duration {
+		if holds++; holds == 1 {
+			return time.Minute
+		}
+		return 5 * time.Millisecond
+	}
+	f.run(time.Minute + 10*time.Second)
+	t.Logf("the next hold after %v and %d attempts, then %.1f attempts a hold", f.taken, f.tried, f.summary().attempts)
+	require.LessOrEqual(t, f.taken, 20*time.Millisecond)
+	require.LessOrEqual(t, f.tried, 50)
+	require.Equal(t, 1000, f.summary().holds)
+	require.LessOrEqual(t, f.summary().attempts, 50.0)
+}

@@ -1,0 +1,109 @@
+package waiting
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// Anybody who may publish can send anything. What is no number of ours is as no number.
+func TestAMessageIsReadWithinBounds(t *testing.T) {
+	unknown := release{}
+	for payload, want := range map[string]release{
+		"1500 3":                          {1500 * time.Microsecond, 3},
+		"0 3":                             {0, 3},
+		"1500":                            {1500 * time.Microsecond, 0},
+		"":                                unknown,
+		" ":                               unknown,
+		"-1 -1":                           unknown,
+		"nan inf":                         unknown,
+		"1e3 1e3":                         unknown,
+		"9223372036854775807 0":           unknown,
+		"99999999999999999999 3.5":        unknown,
+		"1 " + strconv.Itoa(maxWaiters+1): {time.Microsecond, 0},
+		"1 2 3":                           {time.Microsecond, 0},
+	} {
+		require.Equal(t, want, parseRelease(payload), "%q", payload)
+	}
+}
+
+// queue returns the turn of a process that has heard the releases of others, one every 5 ms. Each of their
+// holders had begun to wait later than the one before, by step, and the last one had waited for 100 ms.
+func queued(step time.Duration, waiters int) *turn {
+	var tr turn
+	const releases = 100
+	for i := range releases {
+		age := 100*time.Millisecond - time.Duration(releases-1-i)*(5*time.Millisecond-step)
+		if age > 0 {
+			tr.hear(clock.Instant(time.Duration(i+1)*5*time.Millisecond), release{age, waiters})
+		}
+	}
+	return &tr
+}
+
+func TestTheOneThatHasWaitedForLongestTriesAtOnceAndTheOthersInTheirTurn(t *testing.T) {
+	tr := queued(5*time.Millisecond, 20)
+	last := [2]float64{0.999, 0.999}
+	require.Zero(t, tr.delay(100*time.Millisecond, last))
+	require.Zero(t, tr.delay(time.Hour, last))
+	require.InDelta(t, minSlot, tr.delay(90*time.Millisecond, last), 2)
+	require.InDelta(t, 9*minSlot, tr.delay(50*time.Millisecond, last), 2)
+}
+
+// Those before it may be gone. So each waiter also draws a time, and the first of those comes soon.
+func TestAWaiterTriesAtTheLatestInTheTimeThatItDraws(t *testing.T) {
+	tr := queued(5*time.Millisecond, 20)
+	require.Equal(t, minSlot, tr.delay(0, [2]float64{0, 0}))
+	require.Equal(t, 11*minSlot, tr.delay(0, [2]float64{0.5, 0}))
+	require.Zero(t, new(turn).delay(time.Hour, [2]float64{0.5, 0}), "it knows of nobody else")
+	require.Equal(t, minSlot, new(turn).afterOwn([2]float64{}), "after its own release it leaves one slot")
+	require.Equal(t, 5*minSlot, (&turn{waiters: 8}).delay(time.Hour, [2]float64{0.5, 0}))
+}
+
+// A thousand waiters that came together have all waited equally long: none of them may try at once.
+func TestWhereManyHaveWaitedEquallyLongEachDrawsItsTime(t *testing.T) {
+	tr := queued(0, 1000)
+	require.InDelta(t, float64(500*minSlot), float64(tr.delay(100*time.Millisecond, [2]float64{0.9, 0.5})), float64(20*minSlot))
+}
+
+// The right to count subscribers may be missing.
+func TestWhoIsRefusedGuessesThatMoreWait(t *testing.T) {
+	var tr turn
+	last := [2]float64{0.5, 0}
+	for n := range 12 {
+		require.Equal(t, max(0, minSlot+time.Duration(min(1<<n, maxGuess))*minSlot/2)*time.Duration(min(n, 1)), tr.delay(time.Hour, last), n)
+		tr.refused()
+	}
+	for range 12 {
+		tr.granted()
+	}
+	require.Zero(t, tr.delay(time.Hour, last))
+}
+
+// An attempt is to be over before the next one begins, but one from far away may not delay all.
+func TestASlotIsAsLongAsARoundTrip(t *testing.T) {
+	for trip, slot := range map[time.Duration]time.Duration{0: minSlot, 3 * minSlot: 3 * minSlot, time.Second: maxTrip} {
+		var tr turn
+		for range 200 {
+			tr.took(trip)
+		}
+		require.InDelta(t, slot, tr.afterOwn([2]float64{}), float64(time.Microsecond))
+	}
+}
+
+func TestASlotGrowsWhileOthersDoNotUseItAndShrinksWhenTheyDo(t *testing.T) {
+	var tr turn
+	none := [2]float64{}
+	for n := 1; n <= 10; n++ {
+		tr.again()
+		require.Equal(t, min(maxSlot, minSlot<<n), tr.afterOwn(none))
+	}
+	for range 40 {
+		tr.others()
+	}
+	require.Equal(t, minSlot, tr.afterOwn(none))
+}
