@@ -35,7 +35,7 @@ func parseRelease(payload string) release {
 	return r
 }
 
-// What is larger is no number that a client of this library sends.
+// A client of this library sends no larger numbers.
 const (
 	maxAge     = 365 * 24 * time.Hour
 	maxWaiters = 100_000
@@ -87,7 +87,7 @@ func (t *turn) hear(now clock.Instant, r release) {
 func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
 	waiters := float64(cmp.Or(t.waiters, t.guess))
 	if waiters <= 1 {
-		return 0 // nobody else waits
+		return 0 // no other process waits
 	}
 	rank := 1 + drawn[0]*waiters
 	if t.longest > 0 {
@@ -129,8 +129,11 @@ func (t *turn) again() { t.slot = min(maxSlot, 2*max(t.slot, minSlot)) }
 // others records that another process had its turn.
 func (t *turn) others() { t.slot -= t.slot / 8 }
 
-// refused records that others were faster, and granted that none was.
-func (t *turn) refused() { t.guess = min(2*max(t.guess, 1), maxGuess) }
-func (t *turn) granted() { t.guess /= 2 }
-
+// maxGuess bounds the guess of how many processes wait.
 const maxGuess = 16
+
+// refused records that another process was faster.
+func (t *turn) refused() { t.guess = min(2*max(t.guess, 1), maxGuess) }
+
+// granted records that no other process was faster.
+func (t *turn) granted() { t.guess /= 2 }

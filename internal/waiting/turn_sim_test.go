@@ -18,7 +18,7 @@ type fleet struct {
 	processes []*rival
 	work      func() time.Duration
 	lost      float64 // share of the announcements that are lost
-	leaving   float64 // share of the waiters that begin anew with each announcement, as others in their place
+	leaving   float64 // share of the waiters that give up at each announcement; a new process takes the place of each
 	once      bool    // each process acquires the name once
 
 	rand      *rand.Rand
@@ -249,7 +249,7 @@ func TestAProcessThatIsFarAwayHasItsTurn(t *testing.T) {
 	require.LessOrEqual(t, f.summary().longest, time.Second)
 }
 
-// All of them have waited equally long, and nobody knows how many that are but the release.
+// All have waited equally long, and only the release says how many they are.
 func TestALongHoldEndsWithoutAHerd(t *testing.T) {
 	f := newFleet(1000)
 	holds := 0

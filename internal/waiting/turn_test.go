@@ -10,7 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// Anybody who may publish can send anything. What is no number of ours is as no number.
+// Any client with the right to publish can send any message. A number that is out of bounds counts as unknown.
 func TestAMessageIsReadWithinBounds(t *testing.T) {
 	unknown := release{}
 	for payload, want := range map[string]release{
@@ -31,7 +31,7 @@ func TestAMessageIsReadWithinBounds(t *testing.T) {
 	}
 }
 
-// queue returns the turn of a process that has heard the releases of others, one every 5 ms. Each of their
+// queued returns the turn of a process that has heard the releases of others, one every 5 ms. Each of their
 // holders had begun to wait later than the one before, by step, and the last one had waited for 100 ms.
 func queued(step time.Duration, waiters int) *turn {
 	var tr turn
@@ -59,7 +59,7 @@ func TestAWaiterTriesAtTheLatestInTheTimeThatItDraws(t *testing.T) {
 	tr := queued(5*time.Millisecond, 20)
 	require.Equal(t, minSlot, tr.delay(0, [2]float64{0, 0}))
 	require.Equal(t, 11*minSlot, tr.delay(0, [2]float64{0.5, 0}))
-	require.Zero(t, new(turn).delay(time.Hour, [2]float64{0.5, 0}), "it knows of nobody else")
+	require.Zero(t, new(turn).delay(time.Hour, [2]float64{0.5, 0}), "it knows of no other process")
 	require.Equal(t, minSlot, new(turn).afterOwn([2]float64{}), "after its own release it leaves one slot")
 	require.Equal(t, 5*minSlot, (&turn{waiters: 8}).delay(time.Hour, [2]float64{0.5, 0}))
 }
@@ -74,9 +74,10 @@ func TestWhereManyHaveWaitedEquallyLongEachDrawsItsTime(t *testing.T) {
 func TestWhoIsRefusedGuessesThatMoreWait(t *testing.T) {
 	var tr turn
 	last := [2]float64{0.5, 0}
-	for n := range 12 {
-		require.Equal(t, max(0, minSlot+time.Duration(min(1<<n, maxGuess))*minSlot/2)*time.Duration(min(n, 1)), tr.delay(time.Hour, last), n)
+	require.Zero(t, tr.delay(time.Hour, last))
+	for n := 1; n < 12; n++ {
 		tr.refused()
+		require.Equal(t, minSlot+time.Duration(min(1<<n, maxGuess))*minSlot/2, tr.delay(time.Hour, last), n)
 	}
 	for range 12 {
 		tr.granted()
