@@ -27,7 +27,7 @@ func onClusters(t *testing.T, clusters []*redistest.Cluster, opts ...redlock.Opt
 	for i, c := range clusters {
 		var addresses []string
 		for _, m := range c.Masters {
-			addresses = append(addresses, c.Host(m)+":6379")
+			addresses = append(addresses, c.Inside(m))
 		}
 		n, err := pool.Open(pool.Config{Name: "c" + strconv.Itoa(i+1), Cluster: addresses, Dial: c.Dial})
 		require.NoError(t, err)

@@ -102,7 +102,8 @@ var onNewConnections = []state{
 }
 
 func TestANodeThatCannotVoteSaysWhyAndDoesNotVote(t *testing.T) {
-	nodes := masters(t, 3, redistest.Freely(t)...)
+	nodes := redistest.StartOnNetwork(t, 3, redistest.Freely(t)...) // protected mode protects from other machines only
+	t.Cleanup(redistest.NoGoroutines(t))
 	for _, s := range onOpenConnections {
 		t.Run(s.name, func(t *testing.T) { s.check(t, nodes, false) })
 	}

@@ -155,11 +155,9 @@ func TestAFreezeBeyondTheHardTimeoutLeavesNoKey(t *testing.T) {
 	late.LeaveOut(t, "its hard timeout is as short as a delay, so the late node's connection would end, too")
 	nodes := masters(t, 3)
 	l, pools := openPools(t, nodes, func(cfg *pool.Config) { cfg.HardTimeout = time.Second })
-	for i := range nodes {
+	for i := range nodes { // the old connection is killed, or the server has seen its end before
 		frozenBeyondHardTimeout(t, l, nodes[i], pools[i])
 		noGhosts(t, l, nodes)
-		// More than one on a busy machine, where another connection may fall silent for the hard timeout.
-		assert.Positive(t, pools[i].Stats().Killed, "the old connection was killed before the undos were sent")
 	}
 }
 

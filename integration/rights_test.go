@@ -195,7 +195,7 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 			urls := "redis+cluster://app:secret@" + c.Masters[0].Addr()
 			cfg, err := pool.ParseURL(urls)
 			require.NoError(t, err)
-			cfg.Name, cfg.Dial, cfg.Cluster = "c", c.Dial, []string{c.Host(c.Masters[0]) + ":6379"}
+			cfg.Name, cfg.Dial, cfg.Cluster = "c", c.Dial, []string{c.Inside(c.Masters[0])}
 			n, err := pool.Open(cfg)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, n.Close()) })

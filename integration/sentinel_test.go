@@ -169,7 +169,7 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 // client, which extends and acquires the lock as long as it can. Another client can reach all
 // servers, and waits for the lock.
 func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
-	g := redistest.StartGroup(t, 3)
+	g := redistest.StartDivisibleGroup(t, 3)
 	g.KeepMaster(t)
 	far := &side{}
 	a, _ := behind(t, far, longMaxAge, []*redistest.Group{g})

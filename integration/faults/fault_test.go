@@ -20,11 +20,12 @@ const ttl = 400 * time.Millisecond
 
 // fault is something that happens to nodes while contenders use locks on them.
 type fault struct {
-	name    string
-	lasts   float64 // duration in TTLs
-	forgets bool    // the node forgets what it acknowledged: it needs the guard
-	durable bool    // the nodes have an append-only file with fsync every second
-	proxied bool    // the fault is in a proxy between clients and nodes
+	name     string
+	lasts    float64 // duration in TTLs
+	forgets  bool    // the node forgets what it acknowledged: it needs the guard
+	durable  bool    // the nodes have an append-only file with fsync every second
+	detached bool    // the nodes can be disconnected
+	proxied  bool    // the fault is in a proxy between clients and nodes
 
 	strike func(t *testing.T, n *patient)
 	again  func(t *testing.T, n *patient) // repeated while the fault lasts
@@ -92,7 +93,7 @@ func inTheServer() []fault {
 		},
 		outOfMemory(), cannotSave(), busy(), loading(), passwordChanged(),
 		fault{
-			name: "network disconnected", lasts: 1,
+			name: "network disconnected", lasts: 1, detached: true,
 			strike: func(t *testing.T, n *patient) { n.Disconnect(t) },
 			heal:   func(t *testing.T, n *patient) { n.Connect(t) },
 		},

@@ -163,8 +163,12 @@ func (all sites) of(t *testing.T, c testCase) *site {
 		if c.fault.durable {
 			args = append(args, "--appendonly", "yes", "--appendfsync", "everysec")
 		}
+		start := redistest.Start
+		if c.fault.detached {
+			start = redistest.StartOnNetwork
+		}
 		s := &site{}
-		for _, n := range redistest.Start(t, c.nodes, args...) {
+		for _, n := range start(t, c.nodes, args...) {
 			s.patients = append(s.patients, &patient{Node: n})
 		}
 		all[key] = s
@@ -188,7 +192,7 @@ func (all sites) of(t *testing.T, c testCase) *site {
 }
 
 // site returns the key of the servers that a test case needs.
-func (c testCase) site() string { return fmt.Sprint(c.nodes, c.fault.durable) }
+func (c testCase) site() string { return fmt.Sprint(c.nodes, c.fault.durable, c.fault.detached) }
 
 // empty starts an empty server.
 func (all sites) empty(t *testing.T) *redistest.Node {

@@ -222,7 +222,7 @@ func TestALockOverAClientOfACluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, false)
 	addresses := make([]string, len(c.Masters))
 	for i, m := range c.Masters {
-		addresses[i] = c.Host(m) + ":6379"
+		addresses[i] = c.Inside(m)
 	}
 	client := closedWithTheTest(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses[:2], Dialer: c.Dial, ReadTimeout: patience}))
 	shares(t, []redis.UniversalClient{client})

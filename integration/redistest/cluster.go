@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Cluster is a Redis Cluster on its own network.
+// Cluster is a Redis Cluster.
 type Cluster struct {
 	*Network
 	Masters []*Node // at the start; they share the slots evenly
@@ -21,17 +22,18 @@ type Cluster struct {
 // failover: see [Cluster.ReplaceMasters].
 func StartCluster(t testing.TB, masters int, replica bool) *Cluster {
 	t.Helper()
-	c := &Cluster{Network: NewNetwork(t)}
+	requireEngine(t)
+	c := &Cluster{Network: newNetwork(t, onMachine())}
 	n := masters
 	if replica {
 		n++
 	}
 	// A server gives up another one that it has met and that does not answer within this time.
-	all := startFresh(t, n, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
-	c.Join(t, all...)
+	all := startAll(t, n, launch{cluster: true, args: []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "60000"}})
+	c.join(t, all...)
 	c.Masters = all[:masters]
 	for i, m := range all {
-		m.Do(t, "CONFIG", "SET", "cluster-announce-ip", c.Host(m))
+		m.Do(t, "CONFIG", "SET", "cluster-announce-ip", c.at(m)[0])
 		m.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		if i < masters { // before the servers meet, so that the first message says it
 			m.Do(t, "CLUSTER", slotsFrom(i*slots/masters, (i+1)*slots/masters)...)
@@ -39,7 +41,7 @@ func StartCluster(t testing.TB, masters int, replica bool) *Cluster {
 	}
 	for i, m := range all {
 		for _, other := range all[:i] {
-			m.Do(t, "CLUSTER", "MEET", c.Host(other), 6379)
+			m.Do(t, "CLUSTER", redis.Args{"MEET"}.AddFlat(c.at(other))...)
 		}
 	}
 	if replica {
@@ -117,7 +119,8 @@ func (c *Cluster) Owner(t testing.TB, key string) *Node {
 			last, _ := redis.Int(parts[1], nil)
 			if first <= slot && slot <= last {
 				at, _ := redis.Values(parts[2], nil)
-				return c.Node(text(at[0]) + ":6379")
+				port, _ := redis.Int(at[1], nil)
+				return c.Node(net.JoinHostPort(text(at[0]), strconv.Itoa(port)))
 			}
 		}
 	}
@@ -161,7 +164,7 @@ func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 		if len(keys) == 0 {
 			break
 		}
-		from.Do(t, "MIGRATE", redis.Args{c.Host(to), 6379, "", 0, 5000, "KEYS"}.AddFlat(keys)...)
+		from.Do(t, "MIGRATE", redis.Args{}.AddFlat(c.at(to)).Add("", 0, 5000, "KEYS").AddFlat(keys)...)
 	}
 	for _, n := range append([]*Node{to, from}, c.Masters...) {
 		n.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", c.id(t, to))

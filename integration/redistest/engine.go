@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
@@ -51,6 +55,24 @@ func withEngine(ctx context.Context, fn func(context.Context, *client.Client) er
 	defer func() { err = errors.Join(err, cli.Close()) }()
 	return fn(ctx, cli.Client)
 }
+
+// onMachine reports whether containers can use this machine's network, which costs the engine much less than
+// networks of its own: the engine has the kernel of this machine, is not Docker Desktop, which hides its
+// network, and not rootless. Elsewhere containers have Docker's networks.
+var onMachine = sync.OnceValue(func() bool {
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return false // not Linux
+	}
+	var engine system.Info
+	err = withEngine(context.Background(), func(ctx context.Context, cli *client.Client) error {
+		found, err := cli.Info(ctx, client.InfoOptions{})
+		engine = found.Info
+		return err
+	})
+	rootless := slices.ContainsFunc(engine.SecurityOptions, func(o string) bool { return strings.Contains(o, "rootless") })
+	return err == nil && engine.KernelVersion == strings.TrimSpace(string(kernel)) && engine.OperatingSystem != "Docker Desktop" && !rootless
+})
 
 // engineTries is how often the engine is asked for the same. On a busy machine it may give up ("unable
 // to freeze"), or not answer in time.

@@ -40,7 +40,7 @@ func TestWhatABusyEngineRefusesIsAskedAgainWithinABound(t *testing.T) {
 // What the engine did although it reported a failure is not done again: a second kill fails, but the server
 // is dead.
 func TestAFaultThatIsThereAlreadyIsNoFailure(t *testing.T) {
-	n := redistest.Start(t, 1)[0]
+	n := redistest.StartOnNetwork(t, 1)[0]
 	n.Kill(t)
 	n.Kill(t)
 	n.Stop(t)
@@ -50,6 +50,22 @@ func TestAFaultThatIsThereAlreadyIsNoFailure(t *testing.T) {
 	n.Connect(t)
 	n.Connect(t)
 	assert.Equal(t, "PONG", n.Do(t, "PING"))
+}
+
+func TestAServerHasOneAddressIfItIsOnTheNetworkOfThisMachine(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, int, ...string) []*redistest.Node{
+		"on it": redistest.Start, "on one of Docker": redistest.StartOnNetwork,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, 1)[0]
+			host, port := n.Inside(t)
+			on := redistest.OnMachine() && name == "on it"
+			assert.Equal(t, on, net.JoinHostPort(host, port) == n.Addr())
+			if on {
+				assert.Contains(t, failureOf(t, func(t testing.TB) { n.Disconnect(t) }), "can't be disconnected")
+			}
+		})
+	}
 }
 
 func TestAServerIsPausedWithoutDockerIfItsProcessIsOfThisMachine(t *testing.T) {
@@ -121,7 +137,6 @@ func TestThePortOfADeadNodeIsGivenToNoOtherProcess(t *testing.T) {
 		_, err := net.ListenPacket("udp", addr)
 		require.ErrorIs(t, err, syscall.EADDRINUSE)
 	})
-	c, err := net.ListenPacket("udp", addr)
-	require.NoError(t, err, "the reservation ends with the node")
-	require.NoError(t, c.Close())
+	_, err := net.ListenPacket("udp", addr)
+	require.ErrorIs(t, err, syscall.EADDRINUSE, "a replica or a Sentinel that knew the server may still dial it")
 }

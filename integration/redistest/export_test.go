@@ -22,3 +22,6 @@ func Repeated(t testing.TB, fn func() error) {
 
 // Frozen reports whether the server's process was stopped by a signal.
 func (n *Node) Frozen() bool { return n.isFrozen() }
+
+// OnMachine reports whether servers are on this machine's network.
+func OnMachine() bool { return onMachine() }

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,7 +14,7 @@ import (
 // Watched is the name by which the Sentinels of a [Group] know its master.
 const Watched = "watched"
 
-// Group is a master, its replica, and the Sentinels that watch them, on their own network.
+// Group is a master, its replica, and the Sentinels that watch them.
 type Group struct {
 	*Network
 	Master, Replica *Node // at the start
@@ -28,31 +29,43 @@ const groupWithin = time.Minute
 // been silent for a second.
 func StartGroup(t testing.TB, sentinels int, args ...string) *Group {
 	t.Helper()
-	g := &Group{Network: NewNetwork(t), Sentinels: make([]*Node, sentinels)}
+	return startGroup(t, sentinels, launch{args: args})
+}
+
+// StartDivisibleGroup is [StartGroup] for tests that call [Network.CutOff].
+func StartDivisibleGroup(t testing.TB, sentinels int, args ...string) *Group {
+	t.Helper()
+	return startGroup(t, sentinels, launch{args: args, onNetwork: true})
+}
+
+func startGroup(t testing.TB, sentinels int, l launch) *Group {
+	t.Helper()
+	requireEngine(t)
+	g := &Group{Network: newNetwork(t, onMachine() && !l.onNetwork), Sentinels: make([]*Node, sentinels)}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		servers := startFresh(t, 2, args...)
+		servers := startAll(t, 2, l)
 		g.Master, g.Replica = servers[0], servers[1]
 	})
 	for i := range g.Sentinels {
-		wg.Go(func() { g.Sentinels[i] = StartSentinel(t) })
+		wg.Go(func() { g.Sentinels[i] = startSentinel(t, l.onNetwork) })
 	}
 	wg.Wait()
 	if t.Failed() || g.Master == nil {
 		t.FailNow()
 	}
-	g.Join(t, append([]*Node{g.Master, g.Replica}, g.Sentinels...)...)
+	g.join(t, append([]*Node{g.Master, g.Replica}, g.Sentinels...)...)
 	for _, s := range []*Node{g.Master, g.Replica} {
 		s.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", 0)
 	}
-	g.Replica.Do(t, "REPLICAOF", g.Host(g.Master), 6379)
+	g.Replica.Do(t, "REPLICAOF", g.at(g.Master)...)
 	// A replica that is promoted before its first copy has no backlog. Redis then changes its history
 	// when the former master follows it, and the guard begins a second quarantine.
 	await(t, "the replica has a copy", func() bool {
 		return strings.Contains(text(g.Replica.Do(t, "INFO", "replication")), "master_link_status:up")
 	})
 	for _, s := range g.Sentinels {
-		s.Do(t, "SENTINEL", "MONITOR", Watched, g.Host(g.Master), 6379, sentinels/2+1)
+		s.Do(t, "SENTINEL", redis.Args{"MONITOR", Watched}.AddFlat(g.at(g.Master)).Add(sentinels/2+1)...)
 	}
 	g.ReplaceMaster(t)
 	for _, s := range g.Sentinels {
@@ -80,7 +93,7 @@ func (g *Group) Present(t testing.TB, s *Node) *Node {
 	if err != nil || len(parts) != 2 {
 		t.Fatalf("redistest: a Sentinel names no master: %q, %v", parts, err)
 	}
-	return g.Node(parts[0] + ":" + parts[1])
+	return g.Node(net.JoinHostPort(parts[0], parts[1]))
 }
 
 // KeepMaster has the Sentinels consider a master dead only after ten minutes of silence, so that a busy

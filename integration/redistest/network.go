@@ -15,22 +15,26 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Network connects nodes behind their published ports. The servers reach each other through the
-// network by its inner addresses. The test still reaches all of them from outside, even those that
-// are cut off from the others.
+// Network knows the addresses at which servers reach each other. Those are addresses of a network of Docker
+// if the servers are not on the machine's network. The test then still reaches all of them from outside, by
+// [Network.Dial], even those that are cut off from the others.
 type Network struct {
-	id string
+	id string // of Docker's network; empty if the servers are on the machine's
 
-	mu   sync.Mutex       // guards what follows
-	who  map[string]*Node // by address inside
-	host map[*Node]string
+	mu     sync.Mutex       // guards what follows
+	who    map[string]*Node // by address inside
+	inside map[*Node]string
 }
 
-// NewNetwork creates a network that is removed when the test ends.
-func NewNetwork(t testing.TB) *Network {
+// newNetwork is for servers that are all on the machine's network, or all on a network of Docker, which is
+// removed when the test ends.
+func newNetwork(t testing.TB, onMachine bool) *Network {
 	t.Helper()
+	w := &Network{who: make(map[string]*Node), inside: make(map[*Node]string)}
+	if onMachine {
+		return w
+	}
 	requireEngine(t)
-	w := &Network{who: make(map[string]*Node), host: make(map[*Node]string)}
 	name := fmt.Sprintf("go-redlock-%016x", rand.Uint64())
 	err := repeated(t.Context(), func() error {
 		return withEngine(t.Context(), func(ctx context.Context, cli *client.Client) error {
@@ -69,12 +73,16 @@ func NewNetwork(t testing.TB) *Network {
 	return w
 }
 
-// Join connects nodes. They must be started after the network was created, so they are removed
+// join connects nodes. They must be started after the network was created, so they are removed
 // before it.
-func (w *Network) Join(t testing.TB, nodes ...*Node) {
+func (w *Network) join(t testing.TB, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
 		n.notReusable.Store(true)
+		if n.onMachine {
+			w.note(n, n.server())
+			continue
+		}
 		n.fault(t, "join", func(c *container.InspectResponse) bool { return isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
 			_, err := cli.NetworkConnect(ctx, w.id, client.NetworkConnectOptions{Container: n.id})
 			return err
@@ -86,7 +94,7 @@ func (w *Network) Join(t testing.TB, nodes ...*Node) {
 			}
 			for _, e := range found.Container.NetworkSettings.Networks {
 				if e.NetworkID == w.id {
-					w.note(n, e.IPAddress.String())
+					w.note(n, net.JoinHostPort(e.IPAddress.String(), innerPort))
 				}
 			}
 			return nil
@@ -94,17 +102,20 @@ func (w *Network) Join(t testing.TB, nodes ...*Node) {
 	}
 }
 
-func (w *Network) note(n *Node, host string) {
+func (w *Network) note(n *Node, address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.host[n] = host
-	w.who[net.JoinHostPort(host, "6379")] = n
+	w.inside[n] = address
+	w.who[address] = n
 }
 
-// CutOff disconnects nodes from all others, which only see that they are silent. Their published
-// ports still work.
+// CutOff disconnects nodes of a [StartDivisibleGroup] from all others, which only see that they are silent.
+// Their published ports still work.
 func (w *Network) CutOff(t testing.TB, nodes ...*Node) {
 	t.Helper()
+	if w.id == "" {
+		t.Fatal("redistest: servers on the machine's network can't be cut off: StartDivisibleGroup starts others")
+	}
 	for _, n := range nodes {
 		n.fault(t, "cut off", func(c *container.InspectResponse) bool { return !isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
 			_, err := cli.NetworkDisconnect(ctx, w.id, client.NetworkDisconnectOptions{Container: n.id})
@@ -116,14 +127,20 @@ func (w *Network) CutOff(t testing.TB, nodes ...*Node) {
 func (w *Network) nodes() []*Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Collect(maps.Keys(w.host))
+	return slices.Collect(maps.Keys(w.inside))
 }
 
-// Host returns a node's inner address without the port, which is 6379.
-func (w *Network) Host(n *Node) string {
+// Inside returns the host:port at which the other servers reach a node.
+func (w *Network) Inside(n *Node) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.host[n]
+	return w.inside[n]
+}
+
+// at is [Network.Inside] as two arguments of a command.
+func (w *Network) at(n *Node) []any {
+	host, port, _ := net.SplitHostPort(w.Inside(n))
+	return []any{host, port}
 }
 
 // Node returns the node that has an inner address (host:port). It returns nil if no node has it.

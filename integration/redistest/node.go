@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,8 @@ type Node struct {
 	id   string
 	port port.Port
 	dial []redis.DialOption // further options for [Node.Try]
+
+	onMachine bool // its server uses this machine's network
 
 	mu     sync.Mutex      // guards what follows
 	proxy  *tcpfault.Proxy // before it, if it is late in this test
@@ -79,7 +82,8 @@ func URLs(nodes []*Node) []string {
 //
 // It signals the process if that runs on this machine and may be signalled, and does not wait for the
 // engine, which may take a second: a test may need a command not to have been executed yet. Until the
-// engine sees that the server is dead, its proxy accepts connections and closes them at once.
+// engine sees that the server is dead, the proxy of a network of Docker accepts connections and closes them
+// at once.
 func (n *Node) Kill(t testing.TB) {
 	t.Helper()
 	if n.end() {
@@ -166,6 +170,9 @@ func (n *Node) awaitPing(ctx context.Context) error {
 // may change with a restart.
 func (n *Node) Inside(t testing.TB) (host, port string) {
 	t.Helper()
+	if n.onMachine {
+		return loopback, strconv.Itoa(n.port.Number)
+	}
 	n.fault(t, "inspect", notBy, func(ctx context.Context, cli *client.Client) error {
 		found, err := cli.ContainerInspect(ctx, n.id, client.ContainerInspectOptions{})
 		if err != nil {
@@ -176,14 +183,16 @@ func (n *Node) Inside(t testing.TB) (host, port string) {
 		}
 		return nil
 	})
-	return host, "6379"
+	return host, innerPort
 }
 
-// Disconnect disconnects the server from the container network. Its connections end, and no new
-// ones can be made until [Node.Connect]. The server keeps running.
+// Disconnect disconnects a server of [StartOnNetwork] from the container network. Its connections end, and
+// no new ones can be made until [Node.Connect]. The server keeps running.
 func (n *Node) Disconnect(t testing.TB) {
 	t.Helper()
-	n.notReusable.Store(true)
+	if n.onMachine {
+		t.Fatalf("redistest: node %s can't be disconnected: StartOnNetwork starts nodes that can", n.Addr())
+	}
 	n.fault(t, "disconnect", func(c *container.InspectResponse) bool { return !isIn(c, bridge) }, func(ctx context.Context, cli *client.Client) error {
 		_, err := cli.NetworkDisconnect(ctx, bridge, client.NetworkDisconnectOptions{Container: n.id, Force: true})
 		return err

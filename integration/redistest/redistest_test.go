@@ -86,17 +86,18 @@ func TestArgumentsOfTheServerWinOverTheDefaults(t *testing.T) {
 }
 
 func TestNodesListenOnTheLoopbackAddressOnly(t *testing.T) {
-	n := redistest.Start(t, 1)[0]
-	_, port, err := net.SplitHostPort(n.Addr())
-	require.NoError(t, err)
 	ips := ownAddresses(t)
 	require.NotEmpty(t, ips, "the bridge of Docker has an address")
-	for _, ip := range ips {
-		conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, port), time.Second)
-		if assert.Error(t, err, "the node can be reached at %s", ip) {
-			continue
+	for _, n := range append(redistest.Start(t, 1), redistest.StartOnNetwork(t, 1)[0], redistest.StartSentinel(t)) {
+		_, port, err := net.SplitHostPort(n.Addr())
+		require.NoError(t, err)
+		for _, ip := range ips {
+			conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, port), time.Second)
+			if assert.Error(t, err, "the node can be reached at %s", ip) {
+				continue
+			}
+			_ = conn.Close()
 		}
-		_ = conn.Close()
 	}
 }
 
@@ -141,9 +142,8 @@ func TestAUsedServerIsLikeANewOne(t *testing.T) {
 			n.Do(t, "REPLICAOF", "127.0.0.1", "1")
 			n.Do(t, "REPLICAOF", "NO", "ONE")
 		}, false},
-		"a frozen process":   {func(t *testing.T, n *redistest.Node) { n.Pause(t) }, false},
-		"a disconnected one": {func(t *testing.T, n *redistest.Node) { n.Disconnect(t) }, false},
-		"a dead one":         {func(t *testing.T, n *redistest.Node) { n.Kill(t) }, false},
+		"a frozen process": {func(t *testing.T, n *redistest.Node) { n.Pause(t) }, false},
+		"a dead one":       {func(t *testing.T, n *redistest.Node) { n.Kill(t) }, false},
 	}
 	for name, left := range leaves {
 		t.Run(name, func(t *testing.T) {

@@ -94,11 +94,9 @@ func (n *Node) recycle(t testing.TB) {
 // remove removes the container. A grace period would only delay the end of the test, because these
 // servers have nothing to save.
 func (n *Node) remove() error {
-	err := repeated(context.Background(), func() error {
+	return repeated(context.Background(), func() error {
 		return testcontainers.TerminateContainer(n.ctr, testcontainers.StopTimeout(0))
 	}, neverFinal)
-	n.port.Free()
-	return err
 }
 
 // renewTimeout bounds each command that makes a server like new. A server that is paused or busy is

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,10 @@ const (
 	// Label marks all containers of this package.
 	Label = "go-redlock-test"
 
-	loopback  = "127.0.0.1"
-	redisPort = "6379/tcp"
+	loopback = "127.0.0.1"
+
+	// innerPort is the port of a server on a network of Docker.
+	innerPort = "6379"
 
 	// startTimeout bounds the creation of a node until its first PING, including the pull of the
 	// image if necessary.
@@ -73,17 +76,55 @@ func started(t testing.TB, n int, args ...string) []*Node {
 // startFresh is [Start] without servers that other tests have used.
 func startFresh(t testing.TB, n int, args ...string) []*Node {
 	t.Helper()
-	return startAll(t, n, nil, testcontainers.WithCmd(append(slices.Clone(standalone), args...)...))
+	return startAll(t, n, launch{args: args})
 }
 
-// startAll starts n nodes at once. dial are the options by which an administrator reaches them.
-func startAll(t testing.TB, n int, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) []*Node {
+// StartOnNetwork is [Start] on a network of Docker, also where servers could be on the machine's: for tests
+// that call [Node.Disconnect], and for servers whose clients must not have a loopback address.
+func StartOnNetwork(t testing.TB, n int, args ...string) []*Node {
+	t.Helper()
+	nodes := startAll(t, n, launch{args: args, onNetwork: true})
+	beLate(t, nodes)
+	return nodes
+}
+
+// StartSentinel starts a Redis Sentinel that watches nothing, as [Start] starts a server.
+func StartSentinel(t testing.TB) *Node {
+	t.Helper()
+	return startSentinel(t, false)
+}
+
+func startSentinel(t testing.TB, onNetwork bool) *Node {
+	t.Helper()
+	const file = "/data/sentinel.conf" // a Sentinel needs a writable configuration file
+	return startAll(t, 1, launch{
+		onNetwork: onNetwork,
+		args:      []string{"--sentinel"},
+		how: []testcontainers.ContainerCustomizer{
+			testcontainers.WithEntrypoint("redis-server", file),
+			testcontainers.WithFiles(testcontainers.ContainerFile{Reader: strings.NewReader(""), ContainerFilePath: file, FileMode: 0o666}),
+		},
+	})[0]
+}
+
+// launch says what runs in a container.
+type launch struct {
+	args       []string           // of the server, behind the defaults
+	portOption string             // for the port on which it listens: "--port" if empty
+	cluster    bool               // it listens on a second port, for the others of its Cluster
+	onNetwork  bool               // it is on a network of Docker, also where it could be on the machine's
+	dial       []redis.DialOption // by which an administrator reaches it
+	how        []testcontainers.ContainerCustomizer
+}
+
+// startAll starts n nodes at once.
+func startAll(t testing.TB, n int, l launch) []*Node {
 	t.Helper()
 	requireEngine(t)
 	nodes, errs := make([]*Node, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { nodes[i], errs[i] = start(t, dial, how...) })
+		wg.Go(func() { nodes[i], errs[i] = l.start(t) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -92,44 +133,22 @@ func startAll(t testing.TB, n int, dial []redis.DialOption, how ...testcontainer
 	return nodes
 }
 
-// standalone is the command line of a master without persistence.
-var standalone = []string{"--save", "", "--appendonly", "no", "--protected-mode", "no"}
-
-// StartSentinel starts a Redis Sentinel that watches nothing, as [Start] starts a server.
-func StartSentinel(t testing.TB) *Node {
-	t.Helper()
-	requireEngine(t)
-	const file = "/data/sentinel.conf" // a Sentinel needs a writable configuration file
-	n, err := start(
-		t, nil,
-		testcontainers.WithEntrypoint("redis-server"),
-		testcontainers.WithCmd(file, "--sentinel"),
-		testcontainers.WithFiles(testcontainers.ContainerFile{
-			Reader: strings.NewReader("port 6379\nprotected-mode no\n"), ContainerFilePath: file, FileMode: 0o666,
-		}),
-	)
-	if err != nil {
-		t.Fatalf("redistest: start a Sentinel of image %s: %v", image(), err)
-	}
-	return n
-}
-
 // start starts one node on a free port. It tries another port and container if the engine fails or the
 // server does not answer: a process may have taken the port meanwhile, or the machine is too busy.
-func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.ContainerCustomizer) (*Node, error) {
+func (l launch) start(t testing.TB) (*Node, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		reserved, err := port.Reserve()
-		if err != nil {
+		n := &Node{dial: l.dial, onMachine: onMachine() && !l.onNetwork}
+		var err error
+		if n.port, err = l.reserve(n.onMachine); err != nil {
 			return nil, err
 		}
-		ctr, err := run(ctx, reserved.Number, how)
-		n := &Node{ctr: ctr, port: reserved, dial: dial}
+		n.ctr, err = testcontainers.Run(ctx, image(), l.container(n)...)
 		t.Cleanup(func() { n.recycle(t) }) // a container that could not be started exists as well
 		if err == nil {
-			n.id = ctr.GetContainerID()
+			n.id = n.ctr.GetContainerID()
 			err = withEngine(ctx, func(ctx context.Context, cli *client.Client) error {
 				if err := n.awaitPing(ctx); err != nil {
 					return err
@@ -146,21 +165,44 @@ func start(t testing.TB, dial []redis.DialOption, how ...testcontainers.Containe
 	}
 }
 
-// run creates and starts one container. It does not use the wait strategies of testcontainers.
+// reserve reserves the port at which the test reaches the server, and on the machine's network the second
+// one of a server in a Cluster, which is that port and busApart. Reservations end with the process: other
+// servers may still dial the port when the server is gone.
+func (l launch) reserve(onMachine bool) (port.Port, error) {
+	if l.cluster && onMachine {
+		p, _, err := port.ReserveTwo(busApart)
+		return p, err
+	}
+	return port.Reserve()
+}
+
+// busApart is the difference between the two ports of a server in a Cluster, from Redis's documentation of
+// Clusters.
+const busApart = 10_000
+
+// container is how a node's container is created. It does not use the wait strategies of testcontainers.
 // Those look for a line in the log, which an earlier start of a restarted container has already
 // written, or need a shell inside the image.
-func run(ctx context.Context, port int, how []testcontainers.ContainerCustomizer) (*testcontainers.DockerContainer, error) {
-	return testcontainers.Run(ctx, image(), append(
-		slices.Clone(how),
+func (l launch) container(n *Node) []testcontainers.ContainerCustomizer {
+	portOption := cmp.Or(l.portOption, "--port")
+	args := []string{portOption, innerPort}
+	how := append(
+		slices.Clone(l.how),
 		testcontainers.WithLogger(log.NewNoopLogger()),
 		testcontainers.WithLabels(map[string]string{Label: runLabel()}),
-		testcontainers.WithExposedPorts(redisPort),
-		testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
-			hc.PortBindings = network.PortMap{network.MustParsePort(redisPort): {
-				{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(port)},
+	)
+	if n.onMachine {
+		args = []string{portOption, strconv.Itoa(n.port.Number), "--bind", loopback}
+		how = append(how, testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) { hc.NetworkMode = network.NetworkHost }))
+	} else {
+		how = append(how, testcontainers.WithExposedPorts(innerPort+"/tcp"), testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
+			hc.PortBindings = network.PortMap{network.MustParsePort(innerPort + "/tcp"): {
+				{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(n.port.Number)},
 			}}
-		}),
-	)...)
+		}))
+	}
+	args = append(args, "--save", "", "--appendonly", "no", "--protected-mode", "no") // a master without persistence
+	return append(how, testcontainers.WithCmd(append(args, l.args...)...))
 }
 
 func image() string {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"slices"
 	"testing"
 	"time"
 
@@ -100,10 +99,6 @@ func StartTLS(t testing.TB, n int, clients ...*Authority) (nodes []*Node, server
 	for i, a := range clients {
 		texts[trust(i)] = append(servers.text(), a.text()...)
 	}
-	command := testcontainers.WithCmd(append(
-		slices.Clone(standalone), "--port", "0", "--tls-port", "6379", "--tls-auth-clients", "yes",
-		"--tls-cert-file", "/data/server.crt", "--tls-key-file", "/data/server.key", "--tls-ca-cert-file", trust(0),
-	)...)
 	files := testcontainers.CustomizeRequestOption(func(r *testcontainers.GenericContainerRequest) error {
 		for path, text := range texts { // a new reader for each node, because the first node drains its reader
 			r.Files = append(r.Files, testcontainers.ContainerFile{Reader: bytes.NewReader(text), ContainerFilePath: path, FileMode: 0o644})
@@ -111,7 +106,15 @@ func StartTLS(t testing.TB, n int, clients ...*Authority) (nodes []*Node, server
 		return nil
 	})
 	admin := &tls.Config{RootCAs: servers.Pool(), Certificates: []tls.Certificate{servers.Issue(t, "administrator")}, MinVersion: tls.VersionTLS12}
-	return startAll(t, n, []redis.DialOption{redis.DialUseTLS(true), redis.DialTLSConfig(admin)}, command, files), servers
+	return startAll(t, n, launch{
+		portOption: "--tls-port",
+		args: []string{
+			"--port", "0", "--tls-auth-clients", "yes",
+			"--tls-cert-file", "/data/server.crt", "--tls-key-file", "/data/server.key", "--tls-ca-cert-file", trust(0),
+		},
+		dial: []redis.DialOption{redis.DialUseTLS(true), redis.DialTLSConfig(admin)},
+		how:  []testcontainers.ContainerCustomizer{files},
+	}), servers
 }
 
 // Trust makes a server accept, from the next connection on, clients of the i-th of the authorities

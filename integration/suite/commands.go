@@ -27,9 +27,8 @@ import (
 const module = "github.com/quorumlock/go-redlock"
 
 // lanes is how many processes share the tests of the folder integration. Each has servers of its own.
-// To start containers keeps processors busy: with more lanes the same tests take as long in all, and
-// each of them much longer.
-const lanes = 3
+// Many of these tests wait, for an election or for a TTL.
+const lanes = 5
 
 // command is a program that prints what `go test -json` prints.
 type command struct {
@@ -127,7 +126,7 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		return out.fail(fmt.Errorf("go list: %w", err))
 	}
 	packages := slices.DeleteFunc(strings.Fields(string(listed)), func(p string) bool { return p == module+"/integration" })
-	below.argv = append(append(below.argv, "-p", "2"), packages...)
+	below.argv = append(append(below.argv, "-p", "3"), packages...)
 
 	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,8 +23,7 @@ const (
 	last  = 32767
 )
 
-// next counts up from a random port, so no two servers of this process ever have the same port,
-// not even while one of them is down.
+// next counts up from a random port, so a port is given again late.
 var next atomic.Int64
 
 func init() { next.Store(rand.Int64N(last - first + 1)) }
@@ -32,28 +32,54 @@ func init() { next.Store(rand.Int64N(last - first + 1)) }
 // clients of the server would reach that process's server. So the UDP port of the same number, which no
 // server uses, is kept as well. It is a reservation that each process that uses this package respects, and
 // that ends with the process.
-type Port struct {
-	Number int
-	kept   net.PacketConn
-}
+type Port struct{ Number int }
+
+// kept has the UDP socket of each reserved port. A reservation does not end with the last use of its Port.
+var kept sync.Map
 
 // Reserve returns a port that no server uses.
 func Reserve() (Port, error) {
+	p, _, err := ReserveTwo(0)
+	return p, err
+}
+
+// ReserveTwo returns two ports that no server uses, the second as many numbers above the first as it is told.
+// For 0 they are one.
+func ReserveTwo(apart int) (Port, Port, error) {
 	var errs []error
 	for range 100 {
-		p := Port{Number: first + int(next.Add(1)%(last-first+1))}
-		var err error
-		if p.kept, err = net.ListenPacket("udp", p.Addr()); err != nil {
+		number := first + int(next.Add(1)%int64(last-first-apart+1))
+		p, err := reserve(number)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		l, err := net.Listen("tcp", p.Addr())
-		if err == nil {
-			return p, l.Close()
+		if apart == 0 {
+			return p, p, nil
 		}
-		errs = append(errs, err, p.kept.Close())
+		second, err := reserve(number + apart)
+		if err == nil {
+			return p, second, nil
+		}
+		p.Free()
+		errs = append(errs, err)
 	}
-	return Port{}, fmt.Errorf("port: none is free between %d and %d: %w", first, last, errors.Join(errs...))
+	return Port{}, Port{}, fmt.Errorf("port: none is free between %d and %d: %w", first, last, errors.Join(errs...))
+}
+
+// reserve reserves the port with a number, unless a process has it.
+func reserve(number int) (p Port, err error) {
+	p.Number = number
+	udp, err := net.ListenPacket("udp", p.Addr())
+	if err != nil {
+		return Port{}, err
+	}
+	l, err := net.Listen("tcp", p.Addr())
+	if err != nil {
+		return Port{}, errors.Join(err, udp.Close())
+	}
+	kept.Store(number, udp)
+	return p, l.Close()
 }
 
 // Addr returns 127.0.0.1 and the port.
@@ -75,7 +101,7 @@ func (p Port) Listen() (l net.Listener, err error) {
 
 // Free ends the reservation. The zero Port has none.
 func (p Port) Free() {
-	if p.kept != nil {
-		_ = p.kept.Close()
+	if udp, ok := kept.LoadAndDelete(p.Number); ok {
+		_ = udp.(net.PacketConn).Close()
 	}
 }

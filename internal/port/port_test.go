@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,9 @@ func TestAReservedPortIsGivenToNoOtherProcess(t *testing.T) {
 	l, err := net.Listen("tcp", p.Addr())
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
+	for range 2 {
+		runtime.GC() // closes sockets that nothing refers to
+	}
 	assert.True(t, reserved(p.Addr()))
 
 	taken := net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number+1))
@@ -43,6 +47,19 @@ func TestAReservedPortIsGivenToNoOtherProcess(t *testing.T) {
 
 	p.Free()
 	assert.False(t, reserved(p.Addr()), "another process may reserve it again")
+}
+
+func TestTwoReservedPortsAreAsFarApartAsTold(t *testing.T) {
+	for range 50 {
+		a, b, err := port.ReserveTwo(10_000)
+		require.NoError(t, err)
+		assert.Equal(t, a.Number+10_000, b.Number)
+		for _, p := range []port.Port{a, b} {
+			_, err = net.ListenPacket("udp", p.Addr())
+			require.Error(t, err)
+			defer p.Free()
+		}
+	}
 }
 
 // A child has copies of all sockets until it executes its program.
