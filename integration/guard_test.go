@@ -144,6 +144,11 @@ func amnesias() map[string]amnesia {
 			args: []string{"--appendonly", "yes", "--appendfsync", "everysec"},
 			strike: func(t *testing.T, s *site, name string) {
 				s.admin(t, "DEL", name)
+				// The server writes it before its reply, or up to two seconds later if the disk is busy.
+				await(t, "the server has written it", func() bool {
+					info, err := s.nodes[1].Try("INFO", "persistence")
+					return err == nil && strings.Contains(string(info.([]byte)), "\r\naof_buffer_length:0\r\n")
+				})
 				s.nodes[1].Kill(t)
 				s.nodes[1].Restart(t)
 			},
