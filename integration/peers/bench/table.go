@@ -35,7 +35,7 @@ type row struct {
 	Allocs, Bytes, Commands  float64 // per operation
 	CommandsPerSecond        float64 // that the servers ran
 	Jain                     float64
-	Drained                  time.Duration
+	Drained, Longest         time.Duration
 }
 
 // A sample has the results of one round that the targets compare. The zero value is that of a round
@@ -76,7 +76,7 @@ func rowOf(kind string, r load.Result) row {
 		ClientCalls: perOp(r.Cost.ClientCalls), ServerCalls: perOp(r.Cost.ServerCalls),
 		Allocs: perOp(r.Cost.Mallocs), Bytes: perOp(r.Cost.Bytes), Commands: perOp(r.Cost.Commands),
 		CommandsPerSecond: float64(r.Cost.AllCommands) / seconds,
-		Jain:              stats.Jain(r.Shares), Drained: r.Drained,
+		Jain:              stats.Jain(r.Shares), Drained: r.Drained, Longest: r.Longest,
 	}
 }
 
@@ -108,6 +108,7 @@ func median(rounds []row) row {
 		CommandsPerSecond: number(func(r row) float64 { return r.CommandsPerSecond }),
 		Jain:              number(func(r row) float64 { return r.Jain }),
 		Drained:           stats.Median(each(rounds, func(r row) time.Duration { return r.Drained }), stats.Mean[time.Duration]),
+		Longest:           stats.Median(each(rounds, func(r row) time.Duration { return r.Longest }), stats.Mean[time.Duration]),
 	}
 }
 

@@ -26,6 +26,14 @@ func columns(shape load.Shape) []column {
 		return []column{rate, ratio, acquired, both, clientCPU, serverCPU, calls, allocs, bytes, commands, failed}
 	case load.Contention:
 		return []column{rate, ratio, handoffGap, acquired, both, jain, clientCPU, serverCPU, allocs, bytes, commands, failed}
+	case load.Herd:
+		return []column{
+			rate, ratio, acquired,
+			{"longest wait", func(_ table, r row) string { return short(r.Longest) }},
+			jain,
+			{"commands that one server runs", func(_ table, r row) string { return number(r.CommandsPerSecond / max(r.Rate, 1) / herdServers) }},
+			clientCPU, serverCPU, failed,
+		}
 	case load.Handoff:
 		return []column{handoffGap, clientCPU, serverCPU, allocs, bytes, commands}
 	default:

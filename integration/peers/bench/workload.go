@@ -107,7 +107,7 @@ func all(which func(adapters.Kind) bool) (names []string) {
 
 // workloads returns all workloads, in the order of the document.
 func workloads() []workload {
-	return slices.Concat(uncontended(), opening(), faults(), contention(), waiting(), distance())
+	return slices.Concat(uncontended(), opening(), faults(), contention(), herds(), waiting(), distance())
 }
 
 func uncontended() (list []workload) {
@@ -177,6 +177,20 @@ func contention() (list []workload) {
 		name: "eight-names", title: "64 goroutines, 8 names, 1 ms hold, no pause", servers: 3, rounds: 2, kinds: queues,
 		load: load.Spec{Shape: load.Contention, Goroutines: 64, Names: 8, Hold: ms, For: 3 * time.Second},
 	})
+}
+
+const herdServers = 3
+
+// herds are many processes that contend for one name, as the pods of a service do.
+func herds() (list []workload) {
+	for _, n := range []int{2, 10, 50, 150} {
+		list = append(list, workload{
+			name: fmt.Sprintf("herd/processes=%d", n), title: fmt.Sprintf("%d processes of one goroutine, 5 ms hold, no pause", n), servers: herdServers, rounds: 1,
+			processes: n, kinds: []string{adapters.Ours, adapters.Yardstick},
+			load: load.Spec{Shape: load.Herd, Goroutines: 1, Names: 1, Hold: 5 * ms, For: 10 * time.Second},
+		})
+	}
+	return list
 }
 
 func waiting() []workload {

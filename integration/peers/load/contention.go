@@ -16,6 +16,7 @@ import (
 type contender struct {
 	number  int
 	failed  int
+	longest time.Duration
 	turns   []Turn
 	acquire stats.Recorder
 	both    stats.Recorder
@@ -58,6 +59,7 @@ func (r *Run) contend(ctx context.Context, c *contender) {
 	name := rand.IntN(r.spec.Names)
 	began := now()
 	hold, err := r.clients[0].Acquire(ctx, "contended/"+strconv.Itoa(name))
+	c.longest = max(c.longest, time.Duration(now()-began))
 	if err != nil {
 		if ctx.Err() == nil {
 			c.failed++
@@ -85,6 +87,7 @@ func sumContenders(contenders []*contender, elapsed time.Duration, cost Usage) R
 	for _, c := range contenders {
 		result.Ops += len(c.turns)
 		result.Failed += c.failed
+		result.Longest = max(result.Longest, c.longest)
 		result.Shares = append(result.Shares, len(c.turns))
 		result.Turns = append(result.Turns, c.turns...)
 		result.Acquire.Take(&c.acquire)

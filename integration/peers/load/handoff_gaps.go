@@ -39,6 +39,7 @@ func Merge(all []Result) Result {
 		total.Shares = append(total.Shares, r.Shares...)
 		total.Turns = append(total.Turns, r.Turns...)
 		total.Drained = max(total.Drained, r.Drained)
+		total.Longest = max(total.Longest, r.Longest)
 	}
 	total.HandoffGaps.Merge(HandoffGaps(total.Turns))
 	return total

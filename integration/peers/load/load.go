@@ -21,6 +21,7 @@ type Shape string
 const (
 	Uncontended Shape = "uncontended" // each goroutine acquires and releases a name of its own
 	Contention  Shape = "contention"  // each acquires one of a few names, holds it for a while, and pauses
+	Herd        Shape = "herd"        // as Contention; there are many processes, and what counts is how long each waits
 	Handoff     Shape = "handoff"     // two clients take turns: one waits while the other holds
 	Waiters     Shape = "waiters"     // all wait for one name for a while, and then acquire it one after the other
 	Opening     Shape = "opening"     // one client after the other is made, and acquires and releases one name
@@ -53,6 +54,7 @@ type Result struct {
 	Turns       []Turn             // in a Contention
 	HandoffGaps stats.Distribution // from the call of Release to the next holder
 	Drained     time.Duration      // Waiters: from the release until all have held the lock
+	Longest     time.Duration      // in a Contention, the longest wait, also of those that had not ended
 }
 
 // A Turn is one hold in a Contention. Its times are read from a clock that all processes of the
@@ -100,7 +102,7 @@ func (r *Run) Measure(ctx context.Context) (Result, error) {
 	switch r.spec.Shape {
 	case Uncontended:
 		return r.uncontended(ctx)
-	case Contention:
+	case Contention, Herd:
 		return r.contention(ctx)
 	case Handoff:
 		return r.handoff(ctx)
