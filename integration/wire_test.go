@@ -79,7 +79,7 @@ func TestALockIsOneSetAndOneScriptOnEveryNode(t *testing.T) {
 		}
 		require.Len(t, ours, 2, "node %d", i)
 		assert.Equal(t, fmt.Sprintf(`"SET" "lock/x" "%s" "NX" "PX" "45000"`, token), ours[0])
-		assert.Regexp(t, fmt.Sprintf(`^"EVALSHA" "[0-9a-f]{40}" "1" "lock/x" "%s" "0"$`, token), ours[1])
+		assert.Regexp(t, fmt.Sprintf(`^"EVALSHA" "[0-9a-f]{40}" "1" "lock/x" "%s" "0" "0"$`, token), ours[1])
 	}
 	assert.Regexp(t, `^me:\S{26,}$`, token)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -65,7 +64,6 @@ func (c Config) clusterURL(user string) string {
 // of one master.
 type cluster struct {
 	single                       // it has no pipelines: its shards have them
-	dialer         *poolDialer   // connections outside of the pipelines
 	topologyClient *Node         // queries the slot map
 	wake           signal.Signal // query at once
 
@@ -80,9 +78,9 @@ type cluster struct {
 	down            error              // why commands fail at once without a slot map; nil while one may come
 	unrouted        []*command.Command // commands that wait for the first slot map
 	pendingAcquires map[string]*shard  // the shard of each unanswered acquire, by token
-	sessions        rawConns           // of dial
-	hint            string             // the target of the last redirect, which knows the newest map
-	gap             string             // why the slot map has slots without a master, if it says why
+	subscriptions   map[*clusterSubscription]struct{}
+	hint            string // the target of the last redirect, which knows the newest map
+	gap             string // why the slot map has slots without a master, if it says why
 	closed          bool
 	redirects       int64 // commands that were redirected
 }
@@ -91,11 +89,12 @@ type cluster struct {
 // that Open does not wait for the network.
 func newCluster(n *Node) *cluster {
 	cl := &cluster{
-		single: single{n}, dialer: newOwnPool(n.cfg), wake: signal.New(),
-		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard), sessions: make(rawConns),
+		single: single{n}, wake: signal.New(),
+		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard),
+		subscriptions: make(map[*clusterSubscription]struct{}),
 	}
 	// It only dials: it has no pipelines, so it needs no start and no Close of its own.
-	cl.topologyClient = newNode(n.cfg, cl.dialer)
+	cl.topologyClient = newNode(n.cfg, n.dialer)
 	return cl
 }
 
@@ -103,36 +102,6 @@ func newCluster(n *Node) *cluster {
 func (cl *cluster) start(ctx context.Context) {
 	cl.node.workers.Go(func() { cl.refreshLoop(ctx) })
 }
-
-// dial connects to any master: each receives what is published on any of them. The connection
-// ends when its server is no longer a master.
-func (cl *cluster) dial(ctx context.Context) (*rawConn, error) {
-	if err := cl.waitTopology(ctx); err != nil {
-		return nil, err
-	}
-	all, _ := cl.masters()
-	// A slot map names at least one master (parseSlots). rand.IntN would panic without one.
-	if len(all) == 0 {
-		return nil, ErrClosed
-	}
-	sh := all[rand.IntN(len(all))]
-	s, err := cl.dialer.dial(context.WithValue(ctx, addressKey{}, sh.address))
-	if err != nil {
-		// The master may be gone, so the map is queried before the next dial.
-		cl.wake.Set()
-		return nil, sh.unreachable(sh.address, err)
-	}
-	s.address = sh.address
-	// The master may have lost its slots during the dial. The next map then ends the connection,
-	// because apply compares every tracked one.
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	cl.sessions.trackLocked(s, &cl.mu)
-	return s, nil
-}
-
-// close ends the connections outside of the pipelines. stop has ended everything else.
-func (cl *cluster) close() error { return cl.dialer.close() }
 
 // stop closes all shards, and answers the commands that wait. It may be called more than once.
 func (cl *cluster) stop() {

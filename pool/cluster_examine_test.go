@@ -46,19 +46,25 @@ func TestNothingIsSentToAClusterUnderTheGuard(t *testing.T) {
 	})
 }
 
-// PUBLISH counts the subscribers on one master, and others may be subscribed elsewhere.
-func TestWaitersOfAClusterAreUnknown(t *testing.T) {
+// Those who wait for a name subscribe at the master of its slot, so it counts them all.
+func TestWaitersOfAClusterAreCounted(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, _ *fakeredis.Cluster, n *Node) {
-		for _, own := range []int{0, 5} {
-			announced := func(r *command.Request) { command.NewAnnouncingRelease(r, terms("A", []string{"foo"}), own) }
+		release := func(own int) command.Others {
+			announced := func(r *command.Request) { command.NewAnnouncingRelease(r, terms("A", []string{"foo"}), own, 0) }
 			require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 			r := newCall(announced).on(n).reply(t)
 			require.Equal(t, command.Granted, r.Outcome)
-			require.True(t, r.RemoteWaiters)
-			r = newCall(announced).on(n).reply(t)
-			require.Equal(t, command.Refused, r.Outcome)
-			require.True(t, r.RemoteWaiters)
+			return r.Others
 		}
+		require.Equal(t, command.NoOthers, release(0))
+		heard := make(diary, 100)
+		s := voter{n}.Subscribe(heard)
+		defer s.Close()
+		s.Add(command.FreePrefix + "foo")
+		require.Equal(t, "subscribed redlock:free:foo", <-heard)
+		require.Equal(t, command.OthersWait, release(0))
+		require.Equal(t, "redlock:free:foo: 0 1", <-heard)
+		require.Equal(t, command.NoOthers, release(1))
 	})
 }
 
@@ -149,35 +155,6 @@ func TestClocksOfAClustersMastersThatDifferAreAWarning(t *testing.T) {
 		texts := clocks()
 		require.Len(t, texts, 1)
 		require.Contains(t, texts[0], "n1 has masters whose clocks differ by 1s: an atomic slot migration")
-	})
-}
-
-func TestASubscriptionToAClusterIsOnOneOfItsMasters(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		heard := make(diary, 100)
-		s := voter{n}.Subscribe(heard)
-		defer s.Close()
-		listening := func() (at *fakeredis.Master) {
-			for _, m := range cl.Masters {
-				if count(m, "SUBSCRIBE") > 0 {
-					at = m
-				}
-			}
-			return at
-		}
-		s.Add("a")
-		require.Equal(t, "subscribed a", <-heard)
-		at := listening()
-		publish(t, at, "a", "1")
-		require.Equal(t, "a: 1", <-heard)
-		at.ForgetLog()
-		cl.TakeSlot(at, cl.Add(), true)
-		require.Equal(t, "down", <-heard, "a member that is no master any more may hear of nothing")
-		require.Equal(t, "subscribed a", <-heard)
-		require.NotEqual(t, at, listening())
-		synctest.Wait()
-		publish(t, listening(), "a", "2")
-		require.Equal(t, "a: 2", <-heard)
 	})
 }
 

@@ -123,25 +123,6 @@ func TestTwoMastersThatHaveLeftAreRetired(t *testing.T) {
 	})
 }
 
-// A subscription that stays with a former master may hear nothing any more.
-func TestAllSubscriptionsLeaveAMasterWithoutSlots(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		for range 30 {
-			s := voter{n}.Subscribe(make(diary, 100))
-			defer s.Close()
-			s.Add("a")
-		}
-		synctest.Wait()
-		from := cl.Owner("foo")
-		require.Greater(t, from.Connections(), 2, "its pipelined connection, and some subscriptions")
-		cl.TakeSlot(from, others(cl, "foo")[0], true)
-		clusterOf(n).wake.Set()
-		time.Sleep(refreshSeldom)
-		synctest.Wait()
-		require.Equal(t, 1, from.Connections())
-	})
-}
-
 // A goroutine may choose a master for its command, and submit the command while the master is being
 // dropped or after that.
 func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {

@@ -71,15 +71,11 @@ func (sh *shard) connEnded(pl *pipeline) {
 	sh.moveQueuedFrom(pl)
 }
 
-// checkReply assumes that other processes wait for a released name: a master does not count the
-// subscribers on other shards.
-func (sh *shard) checkReply(c *command.Command, _ string, r command.Reply) command.Reply {
+// checkReply names the server that sent a redirect without a host.
+func (sh *shard) checkReply(_ *command.Command, _ string, r command.Reply) command.Reply {
 	var se *ServerError
 	if errors.As(r.Err, &se) && (se.Code == "MOVED" || se.Code == "ASK") && strings.Contains(se.Text, " "+noHost+":") {
 		r.Err = fmt.Errorf("pool: %w: %s names no host: %s", r.Err, sh.address, setHostname)
-	}
-	if c.ReportWaiters {
-		r.RemoteWaiters = r.Outcome != command.Unknown
 	}
 	return r
 }

@@ -159,9 +159,8 @@ func (cl *cluster) apply(all []slotRange, by string) {
 		return
 	}
 	gone := cl.assignLocked(all, by)
-	// Both lists are taken together with the new map, so no command is both unrouted and sent, and no
-	// new connection is among the stale ones.
-	waiting, lost := cl.unrouted, cl.staleConnsLocked()
+	// Taken together with the new map, so no command is both unrouted and sent.
+	waiting, subscriptions := cl.unrouted, slices.Collect(maps.Keys(cl.subscriptions))
 	cl.hasTopology, cl.unrouted, cl.down, cl.hint = true, nil, nil, ""
 	cl.changed.Wake()
 	shards := slices.Collect(maps.Values(cl.shards))
@@ -176,8 +175,8 @@ func (cl *cluster) apply(all []slotRange, by string) {
 	for _, sh := range gone {
 		sh.retire()
 	}
-	for _, s := range lost {
-		s.closeFor(errNoMaster)
+	for _, s := range subscriptions {
+		s.follow()
 	}
 }
 
@@ -222,18 +221,6 @@ func (cl *cluster) assignLocked(all []slotRange, by string) (gone []*shard) {
 }
 
 var errNoMaster = errors.New("pool: node is no longer a cluster master")
-
-// staleConnsLocked returns the connections to servers that are no longer masters.
-func (cl *cluster) staleConnsLocked() (all []*rawConn) {
-	// sessions are the connections of subscriptions, which dial made. Pipelines dial through their
-	// shard, and end when the shard is retired.
-	for s := range cl.sessions {
-		if sh := cl.shards[s.address]; sh == nil || sh.slotlessSince != 0 {
-			all = append(all, s)
-		}
-	}
-	return all
-}
 
 // topologyFailed ends the commands that wait for the first slot map, except undos that have not
 // expired, and makes later commands fail at once. It reports whether the commands had waited

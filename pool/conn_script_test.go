@@ -258,7 +258,7 @@ func TestOthersAreTakenToWaitWithoutTheRightToCountSubscribers(t *testing.T) {
 			}
 			r := passing().on(n).reply(t)
 			require.Equal(t, command.Granted, r.Outcome)
-			require.Equal(t, denied, r.RemoteWaiters)
+			require.Equal(t, denied, r.Others == command.OthersUnknown)
 		}
 	})
 }

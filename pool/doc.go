@@ -59,6 +59,7 @@ package pool
 //	cluster_topology.go   which master has which slot; cluster_slots.go: reads CLUSTER SLOTS
 //	cluster_route.go      sends a command to its master; cluster_redirect.go: MOVED and ASK
 //	cluster_shard.go      one master of a Cluster
+//	cluster_subscription.go  the channels of a Cluster, each at the master of its slot
 //	cluster_examine.go    the doctor's questions to all of them
 //
 // Package internal/command has the commands and replies.

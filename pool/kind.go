@@ -17,6 +17,8 @@ type kind interface {
 	// submit executes a command, and submitBoth two that are written together: see voter.Submit.
 	submit(c *command.Command)
 	submitBoth(first, second *command.Command)
+	// subscribe returns a subscription without channels: see voter.Subscribe.
+	subscribe(listener command.Listener) command.Subscription
 	// rejectReason returns why a command is not sent to the server at address. It is called under
 	// pipeline.mu.
 	rejectReason(c *command.Command, address string) error
@@ -73,6 +75,10 @@ func (k single) submitBoth(first, second *command.Command) {
 	}
 	one.submit(first)
 	two.submit(second)
+}
+
+func (k single) subscribe(listener command.Listener) command.Subscription {
+	return newSubscription(k.node, listener)
 }
 
 func (single) rejectReason(*command.Command, string) error { return nil }

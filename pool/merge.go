@@ -158,7 +158,7 @@ func mergedReplyValid(all []*command.Command, v any) bool {
 	case int64:
 		return v == int64(len(all))
 	case []byte:
-		return all[0].Op == command.Release && len(v) == len(all) && len(bytes.Trim(v, "012")) == 0
+		return all[0].Op == command.Release && len(v) == len(all) && len(bytes.Trim(v, "0123")) == 0
 	case []any:
 		if all[0].Op != command.Acquire || len(v) != len(all) {
 			return false
@@ -184,10 +184,10 @@ func mergedAcquireValid(c *command.Command, v any) bool {
 
 // mergedResult returns the reply that the command i would have had by itself.
 func mergedResult(v any, i int) (any, error) {
-	const missing, one, awaited = int64(0), int64(1), int64(3)
+	const missing, one, unknown, awaited = int64(0), int64(1), int64(3), int64(5)
 	switch v := v.(type) {
 	case []byte: // see decodeRelease
-		return [...]any{missing, one, awaited}[v[i]-'0'], nil
+		return [...]any{missing, one, awaited, unknown}[v[i]-'0'], nil
 	case []any:
 		if err, ok := v[i].(redis.Error); ok {
 			return nil, err

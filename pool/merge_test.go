@@ -28,7 +28,7 @@ func newLockerSet() *command.NodeSet {
 
 // announcing returns an announced release that may be merged.
 func announcing(token string, keys ...string) *call {
-	c := newCall(func(r *command.Request) { command.NewAnnouncingRelease(r, terms(token, keys), 0) })
+	c := newCall(func(r *command.Request) { command.NewAnnouncingRelease(r, terms(token, keys), 0, 0) })
 	c.req.NodeSet = oneLocker
 	return c
 }
@@ -231,7 +231,7 @@ func TestWhatIsNotMerged(t *testing.T) {
 	other := newLockerSet()
 	for name, change := range map[string]func(c *call){
 		"several names":     func(c *call) { *c = *announcing("T", "a", "b"); c.To = c },
-		"own subscription":  func(c *call) { command.NewAnnouncingRelease(&c.req, terms("T", []string{"a"}), 1) },
+		"own subscription":  func(c *call) { command.NewAnnouncingRelease(&c.req, terms("T", []string{"a"}), 1, 0) },
 		"another Locker":    func(c *call) { c.req.NodeSet = other },
 		"no Locker":         func(c *call) { c.req.NodeSet = nil },
 		"sent before":       func(c *call) { c.MarkSent(); c.MarkResend() },
@@ -373,7 +373,7 @@ func TestAMergedScriptThatIsLostIsSentByItsText(t *testing.T) {
 // nothing about any release. The connection ends, and the releases are sent again on the next one.
 func TestAReplyToAMergedCallThatMakesNoSenseEndsTheConnection(t *testing.T) {
 	for _, reply := range []string{
-		":0", ":1", ":3", ":-2", "+OK", "$-1", "$1\r\n1", "$3\r\n111", "$2\r\n13", "$2\r\n1x", "$2\r\n1\x00", "$0\r\n", "*2\r\n:1\r\n:1", "*0",
+		":0", ":1", ":3", ":-2", "+OK", "$-1", "$1\r\n1", "$3\r\n111", "$2\r\n14", "$2\r\n1x", "$2\r\n1\x00", "$0\r\n", "*2\r\n:1\r\n:1", "*0",
 	} {
 		t.Run(reply, func(t *testing.T) {
 			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -436,7 +436,7 @@ func TestMergedReleasesNeedNoRightToAnnounce(t *testing.T) {
 		m.Deny("PUBSUB", "PUBLISH")
 		a, b := announcing("T", "a"), announcing("T", "b")
 		together(n, a, b)
-		require.Equal(t, command.Reply{Outcome: command.Granted, RemoteWaiters: true}, a.reply(t))
+		require.Equal(t, command.Reply{Outcome: command.Granted, Others: command.OthersUnknown}, a.reply(t))
 		require.Equal(t, command.Reply{Outcome: command.Refused}, b.reply(t))
 		require.Equal(t, []string{merged}, quiet(m))
 	})

@@ -46,8 +46,8 @@ func Open(cfg Config) (*Node, error) {
 		sr := newSentinelResolver(n)
 		n.kind, n.dialer = sr, sr
 	case len(cfg.Cluster) > 0:
-		cl := newCluster(n)
-		n.kind, n.dialer = cl, cl
+		n.dialer = newOwnPool(&cfg)
+		n.kind = newCluster(n)
 	default:
 		n.dialer = newOwnPool(&cfg)
 	}

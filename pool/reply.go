@@ -98,16 +98,20 @@ func decodeCount(v any, all int64) command.Reply {
 	return command.Reply{Outcome: command.Refused}
 }
 
-// decodeRelease reads the number n of keys that held the token. If others wait for one of them,
-// the reply is n + all + 1. redigo does not allocate for small numbers.
+// decodeRelease reads the number n of keys that held the token, and whether others wait for one of them: the
+// reply is n, and all + 1 more if that is unknown, or twice as much if they do. redigo does not allocate for
+// small numbers.
 func decodeRelease(v any, all int64) command.Reply {
 	n, ok := v.(int64)
 	if !ok || n <= all {
 		return decodeCount(v, all)
 	}
+	others := min(n/(all+1), int64(command.OthersWait))
 	// Decoded once more: the number of keys must be valid in this form as well.
-	r := decodeCount(n-(all+1), all)
-	r.RemoteWaiters = r.Outcome != command.Unknown
+	r := decodeCount(n-others*(all+1), all)
+	if r.Outcome != command.Unknown {
+		r.Others = command.Others(others) //nolint:gosec // bounded
+	}
 	return r
 }
 

@@ -33,6 +33,14 @@ type subscription struct {
 	closed  bool
 }
 
+func newSubscription(n *Node, listener command.Listener) *subscription {
+	life, end := context.WithCancel(n.life)
+	return &subscription{
+		node: n, listener: listener, life: life, end: end, backoff: newBackoff(n.cfg),
+		wake: signal.New(), wanted: make(map[string]bool),
+	}
+}
+
 // Add subscribes to a channel. It starts the connection if necessary. The goroutine is
 // started under the mutex, so Close, which sets closed under it, either prevents the start or
 // waits for the goroutine.

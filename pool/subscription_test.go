@@ -39,15 +39,16 @@ func subscribing(t *testing.T, f func(m *fakeredis.Master, s command.Subscriptio
 	})
 }
 
-// publish sends a message to a master on a connection of its own.
-func publish(t *testing.T, m *fakeredis.Master, channel, payload string) {
+// publish sends a message to a master on a connection of its own. It returns how many clients received it.
+func publish(t *testing.T, m *fakeredis.Master, channel, payload string) int {
 	t.Helper()
 	raw, err := m.Dial(context.Background(), "", "")
 	require.NoError(t, err)
 	c := redis.NewConn(raw, 0, 0)
-	_, err = c.Do("PUBLISH", channel, payload)
+	heard, err := redis.Int(c.Do("PUBLISH", channel, payload))
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
+	return heard
 }
 
 func TestASubscriptionHearsMessagesOfTheChannelsThatAreWanted(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // voter is a node as other packages of this module speak to it.
@@ -63,12 +62,7 @@ func (v voter) SubmitBoth(first, second *command.Command) {
 // Subscribe returns a subscription without channels. It ends at the latest with the node, whose
 // Close waits for it.
 func (v voter) Subscribe(listener command.Listener) command.Subscription {
-	n := v.node
-	life, end := context.WithCancel(n.life)
-	return &subscription{
-		node: n, listener: listener, life: life, end: end, backoff: newBackoff(n.cfg),
-		wake: signal.New(), wanted: make(map[string]bool),
-	}
+	return v.node.kind.subscribe(listener)
 }
 
 // ScanKeys passes the node's keys that match a pattern of SCAN MATCH to page, some hundred at a

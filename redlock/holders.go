@@ -31,7 +31,7 @@ type holderQuery struct {
 // error with that reason and with the holder that each node reported. After a refusal it takes one
 // round trip, otherwise none.
 //
-// It queries the nodes that refused. It also queries nodes that had not answered at the decision,
+// It makes no query if the waiter may assume the reason. Otherwise it queries the nodes that refused. It also queries nodes that had not answered at the decision,
 // if their answers can change the reason. If they decide between a fault and a split vote, that may
 // take the node timeout. A query that is cut short by the context or by Close changes no reason.
 func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (contention, error) {
@@ -41,6 +41,11 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	}
 	if ctx.Err() != nil {
 		return contention{cut: true}, err
+	}
+	if refused, _ := first.against(); refused >= first.Need && w.waiter.MayAssumeHeld() {
+		if _, granted := first.hadVote(); !granted { // no split vote
+			return contention{Contention: waiting.Contention{Held: true, FreeIn: -1, Assumed: true}}, err
+		}
 	}
 	q, cut := l.queryHolders(w, first), false
 	select {

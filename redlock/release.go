@@ -130,9 +130,19 @@ type writtenKeys struct {
 	longest  time.Duration // longest TTL that any command set
 	undo     *vote.Round   // the release, or another undo; nil before that, constant afterwards
 
-	remoteWaiters atomic.Bool // a node reported waiters in other processes at the release
-	resumed       bool        // another handle acquired the lock
-	confirmed     bool        // the fence took a second round trip
+	others    atomic.Uint32 // command.Others: what nodes reported at the release
+	resumed   bool          // another handle acquired the lock
+	confirmed bool          // the fence took a second round trip
+}
+
+// note records what a node reported about other processes.
+func (k *writtenKeys) note(others command.Others) {
+	for {
+		before := k.others.Load()
+		if uint32(others) <= before || k.others.CompareAndSwap(before, uint32(others)) {
+			return
+		}
+	}
 }
 
 // undoTarget is what an undo deletes the keys of.
@@ -199,7 +209,7 @@ func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
 	switch {
 	// Some names are free for other processes, or the next attempt may fail for its other names.
 	case h.Attempt == nil || !h.SameNames:
-		command.NewAnnouncingRelease(&r.Request, &lk.args, h.OwnSubscribers)
+		command.NewAnnouncingRelease(&r.Request, &lk.args, h.OwnSubscribers, h.Age)
 		if h.Attempt != nil {
 			r.Request.SendAlone() // in front of the attempt
 		}
@@ -221,7 +231,7 @@ func (lk *Lock) buildAttemptUndo(r *vote.Round) {
 		command.NewRelease(&r.Request, &lk.args)
 		return
 	}
-	command.NewAnnouncingRelease(&r.Request, &lk.args, 0)
+	command.NewAnnouncingRelease(&r.Request, &lk.args, 0, 0)
 }
 
 // minHoldLeft returns what remains of the minimum hold, rounded up to whole milliseconds.
@@ -257,8 +267,8 @@ func (lk *Lock) surelyEmptySending(node int) bool {
 // undoEvents are the events of an undo; its owner is the Lock.
 var undoEvents = vote.Events{
 	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
-		if rep.Outcome == command.Granted && rep.RemoteWaiters && r.Request.ReportWaiters {
-			r.Owner.(*Lock).keys.remoteWaiters.Store(true)
+		if rep.Outcome == command.Granted && rep.Others != command.NoOthers && r.Request.ReportWaiters {
+			r.Owner.(*Lock).keys.note(rep.Others)
 		}
 		return rep
 	},
@@ -266,14 +276,14 @@ var undoEvents = vote.Events{
 	OnComplete: func(r *vote.Round) { r.Owner.(*Lock).onUndoComplete(r) },
 }
 
-// onUndoDecided passes on whether a node of the deciding quorum reported remote waiters. It also
+// onUndoDecided passes on whether a node of the deciding quorum reported that others wait. It also
 // reports an asynchronous release.
 func (lk *Lock) onUndoDecided(r *vote.Round) {
 	if lk.l.isClosed() {
 		lk.armUndoLimit(r)
 	}
 	if r.Request.ReportWaiters {
-		lk.l.waiting.NoteRemoteWaiters(&lk.hold, lk.lease.EndedAt(), lk.keys.remoteWaiters.Load())
+		lk.l.waiting.NoteOthers(&lk.hold, lk.lease.EndedAt(), command.Others(lk.keys.others.Load())) //nolint:gosec // see note
 	}
 	if lk.opts.asyncRelease && lk.wasReleased() {
 		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)

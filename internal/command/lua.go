@@ -70,16 +70,31 @@ return found + others * (n + 1)
 `
 }
 
-// announce publishes that a key is free. pass only counts the subscribers. The key is deleted by
-// then, so a failure of these (the rights may be missing) is no error. ARGV[2] is how many of the
-// subscribers are our own.
+// announce publishes that a key is free, if another process listens: how long the holder had waited, in
+// microseconds (ARGV[3]), and how many processes listen. pass only counts them. The key is deleted
+// by then, so a failure of these (the rights may be missing) is no error. ARGV[2] is how many of the
+// subscribers are our own. others is 2 if another process waits, and 1 if that can't be known, also because
+// processes with this user could not subscribe (Redis 7 tells).
 const (
 	announce = `
-    local heard = redis.pcall('PUBLISH', 'redlock:free:' .. key, '')
-    if heard ~= 0 and (type(heard) ~= 'number' or heard > tonumber(ARGV[2])) then others = 1 end`
+    local channel = 'redlock:free:' .. key
+    local counted = redis.pcall('PUBSUB', 'NUMSUB', channel)
+    local waiters = counted[2] and counted[2] - ARGV[2]
+    if waiters and waiters > 0 then
+      redis.pcall('PUBLISH', channel, ARGV[3] .. ' ' .. waiters)
+      others = 2
+    elseif not waiters then
+      local heard = redis.pcall('PUBLISH', channel, ARGV[3])
+      if type(heard) ~= 'number' then others = math.max(others, 1) elseif heard > tonumber(ARGV[2]) then others = 2 end
+    end`
 	pass = `
-    local heard = redis.pcall('PUBSUB', 'NUMSUB', 'redlock:free:' .. key)
-    if heard.err or tonumber(heard[2]) > tonumber(ARGV[2]) then others = 1 end`
+    local channel = 'redlock:free:' .. key
+    local counted = redis.pcall('PUBSUB', 'NUMSUB', channel)
+    if counted[2] and counted[2] > tonumber(ARGV[2]) then
+      others = 2
+    elseif not counted[2] or redis.acl_check_cmd and not redis.acl_check_cmd('SUBSCRIBE', channel) then
+      others = math.max(others, 1)
+    end`
 )
 
 // all refuses if any key does not hold the token.

@@ -1,23 +1,21 @@
 package command
 
 // mergedReleaseScripts are a release of many keys in one call, which announces the freed ones. KEYS are the
-// keys, and ARGV their tokens and the waiters' channel (see NodeSet.WaitersChannel). It returns the
-// number of keys if all held their tokens and nobody waits. Otherwise it returns one character for
-// each key: 0 if the key did not hold its token, 1 if it was deleted, 2 if somebody waits for it as
-// well.
+// keys, and ARGV their tokens, the waiters' channel (see NodeSet.WaitersChannel), and for each key how long
+// its holder had waited. It returns the number of keys if all held their tokens and nobody
+// waits. Otherwise it returns one character for each key: 0 if the key did not hold its token, 1 if it was
+// deleted, 2 if somebody waits for it as well, 3 if that can't be known.
 //
 // Redis takes longer to begin a script than to execute this one for a key. MGET, unlike GET, returns
-// nothing for a key of another type. The rights to PUBSUB and PUBLISH may be missing: as after a
-// release of one key, others are then taken to wait.
-var mergedReleaseScripts = scriptPair{plain: script("release+merge", "709f487237c64ff3fadd3d0392b7366cb55657a3", `
+// nothing for a key of another type. The rights to PUBSUB and PUBLISH may be missing: see announce.
+var mergedReleaseScripts = scriptPair{plain: script("release+merge", "6cb2024959c113a125f01a60b6bd1c8d21000697", `
 local n = #KEYS
 local values = redis.call('MGET', unpack(KEYS))
 local ours = 0
 for i = 1, n do
   if values[i] == ARGV[i] then ours = ours + 1 end
 end
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', ARGV[n+1])
-waiting = waiting.err or waiting[2] ~= 0
+local waiting = redis.pcall('PUBSUB', 'NUMSUB', ARGV[n+1])[2] ~= 0
 if ours == n and not waiting then
   redis.call('DEL', unpack(KEYS))
   return n
@@ -33,10 +31,14 @@ end
 if ours > 0 then
   redis.call('DEL', unpack(mine))
   if waiting then
-    local heard = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
+    local counted = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
     for j = 1, ours do
-      if heard.err or heard[2*j] ~= 0 then
-        redis.pcall('PUBLISH', channels[j], '')
+      local waiters, age = counted[2*j], ARGV[n+1+at[j]]
+      if not waiters then
+        local heard = redis.pcall('PUBLISH', channels[j], age)
+        if type(heard) ~= 'number' then out[at[j]] = '3' elseif heard > 0 then out[at[j]] = '2' end
+      elseif waiters ~= 0 then
+        redis.pcall('PUBLISH', channels[j], age .. ' ' .. waiters)
         out[at[j]] = '2'
       end
     end
@@ -197,10 +199,14 @@ func MergedCall(args []any, source bool, commands []*Command, marker any) (name 
 		for _, c := range commands {
 			args = append(args, c.token())
 		}
-		return name, append(args, first.NodeSet.WaitersChannel)
+		args = append(args, first.NodeSet.WaitersChannel)
+		for _, c := range commands {
+			args = append(args, c.age())
+		}
+		return name, args
 	}
 	if args = append(args, milliseconds(first.MaxTTL)); fenced {
-		args = append(args, microseconds(first.hintClamp))
+		args = append(args, microseconds(first.span))
 	}
 	for _, c := range commands {
 		if args = append(args, c.token(), milliseconds(c.TTL)); fenced {

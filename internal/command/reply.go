@@ -53,8 +53,8 @@ type Reply struct {
 	Err error
 	// Fence is the value of the counters after a grant with fencing; 0 without.
 	Fence int64
-	// RemoteWaiters reports that another process waits for one of the keys that a Release freed.
-	RemoteWaiters bool
+	// Others says whether another process waits for one of the keys that a Release freed.
+	Others Others
 	// MarkerStatus is the result of VerifyMarker and Admit.
 	MarkerStatus *guard.MarkerStatus
 	// Left is the TTL of the key of a refused Poll; negative if the key never expires.
@@ -86,3 +86,13 @@ func (h KeyState) Free() bool { return h.Value == "" && h.ForeignType == "" }
 func Outlasts(ttl, other time.Duration) bool {
 	return other >= 0 && (ttl < 0 || ttl > other)
 }
+
+// Others says whether other processes wait for a key.
+type Others uint8
+
+// Larger values take precedence.
+const (
+	NoOthers      Others = iota
+	OthersUnknown        // a right to count them is missing
+	OthersWait
+)

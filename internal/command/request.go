@@ -38,8 +38,9 @@ type Request struct {
 	// MaxTTL bounds TTL again inside the scripts, so that no client can write a longer one by
 	// mistake (docs/dev/hazards.md H22, H23).
 	MaxTTL time.Duration
-	// hintClamp is how far from its own time a node accepts the hint of an Acquire with fencing.
-	hintClamp time.Duration
+	// span is of an Acquire with fencing how far from its own time a node accepts the hint, and of a Release
+	// that is announced how long the holder had waited; 0 if it had not.
+	span time.Duration
 	// number is the hint of an Acquire with fencing, or the fence that another request carries: an
 	// int64, boxed once. It is nil without fencing: a script with it uses the counters too.
 	number any
@@ -99,7 +100,7 @@ func (r *Request) mergeAcquire() {
 // counters.
 func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint int64, clamp time.Duration) {
 	r.reset(Acquire, t, ttl, maxTTL)
-	r.number, r.hintClamp = hint, clamp
+	r.number, r.span = hint, clamp
 	r.setScript(acquireFencedScripts)
 	r.mergeAcquire()
 }
@@ -132,9 +133,11 @@ func NewRelease(r *Request, t *LockArgs) {
 }
 
 // NewAnnouncingRelease fills r with a Release that announces the freed keys on their channels.
-// ownSubscribers is how many subscriptions of the caller receive the announcement, at most 255.
-func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int) {
+// ownSubscribers is how many subscriptions of the caller receive the announcement, at most 255. age is how
+// long the holder had waited; 0 if it had not.
+func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int, age time.Duration) {
 	r.reset(Release, t, 0, 0)
+	r.span = age
 	if len(t.Keys) == 1 && ownSubscribers == 0 {
 		r.merge = MergedRelease
 	}
@@ -308,16 +311,23 @@ func (r *Request) appendScriptArgs(args []any) []any {
 	case Release:
 		if r.ReportWaiters {
 			args = append(args, small(int(r.ownSubscribers)))
+			if r.script == announceScripts.plain {
+				args = append(args, r.age())
+			}
 		}
 	}
 	if !fenced {
 		return args
 	}
 	if args = append(args, r.number); r.Op == Acquire {
-		args = append(args, microseconds(r.hintClamp))
+		args = append(args, microseconds(r.span))
 	}
 	return args
 }
+
+// age returns the span of a release in microseconds. It is another one each time, so it is not boxed as those
+// numbers are that are used repeatedly.
+func (r *Request) age() any { return int64(r.span / time.Microsecond) }
 
 // Scripted reports whether the request is a script call, which a node may answer by NOSCRIPT.
 func (r *Request) Scripted() bool { return r.script != nil }

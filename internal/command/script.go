@@ -132,8 +132,8 @@ var (
 
 	// announceScripts is a release that announces the freed keys, and passScripts one that only checks
 	// whether other processes wait: see decodeRelease.
-	announceScripts = scriptPair{plain: script("release+announce", "52ece3bffc3a8cef02185fb886dc7df2e37538ab", plain, giveBack(announce))}
-	passScripts     = scriptPair{plain: script("release+pass", "f7cf768538c73dd2d3858f9be5469a422a52120e", plain, giveBack(pass))}
+	announceScripts = scriptPair{plain: script("release+announce", "e715a1df7b5464519b25c09fa6a8c054cb64f943", plain, giveBack(announce))}
+	passScripts     = scriptPair{plain: script("release+pass", "dfc243ec0bed0c9336cfde6d861406515e8693ae", plain, giveBack(pass))}
 
 	// shortenScripts is a release that leaves the keys for the rest of a minimum hold, even a key
 	// whose expiry was removed. It returns the number of keys that hold the token.

@@ -171,6 +171,10 @@ func newInterpreter() *interpreter {
 		"pcall":        func(l *lua.LState) int { return in.call(l, false) },
 		"status_reply": func(l *lua.LState) int { return answerOf(l, "ok", l.CheckString(1)) },
 		"error_reply":  func(l *lua.LState) int { return answerOf(l, "err", withCode(l.CheckString(1))) },
+		"acl_check_cmd": func(l *lua.LState) int { // under the master's mu
+			l.Push(lua.LBool(!in.master.script.denies(canonical(l.CheckString(1)), nil)))
+			return 1
+		},
 	}))
 	globals.Metatable = l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"__newindex": func(l *lua.LState) int {

@@ -15,13 +15,19 @@ const AnnounceGrace = 2 * time.Millisecond
 
 // channel is the release channel of a name that is subscribed to. Table.mu guards it.
 type channel struct {
-	table         *Table
-	name          string // of the channel
-	confirmed     []bool // by node: the subscription is in effect
-	waiters       map[*Waiter]struct{}
-	lastAnnounced clock.Instant // time of the last announcement
-	keepUntil     clock.Instant // end of Linger
-	timer         timer.Timer   // ends the subscription
+	table     *Table
+	name      string        // of the channel
+	of        string        // the name whose releases are announced
+	confirmed []bool        // by node: the subscription is in effect
+	waiter    *Waiter       // the only head that waits for the name; nil: it has left
+	keepUntil clock.Instant // end of Linger
+	timer     timer.Timer   // ends the subscription
+	resting   bool          // it is not subscribed to for now: see Waiter.restLocked
+
+	// Of the last release that was announced:
+	announcedBy []bool // by node
+	announced   int    // nodes
+	firstAt     clock.Instant
 }
 
 // subscribeLocked subscribes a head to its names, on every node that supports subscriptions.
@@ -37,12 +43,14 @@ func (w *Waiter) subscribeLocked() {
 		id := command.FreePrefix + t.cfg.Prefix + name
 		c := t.channels[id]
 		if c == nil {
-			c = &channel{table: t, name: id, confirmed: make([]bool, len(t.cfg.Nodes)), waiters: make(map[*Waiter]struct{})}
+			n := len(t.cfg.Nodes)
+			c = &channel{table: t, name: id, of: name, confirmed: make([]bool, n), announcedBy: make([]bool, n)}
 			t.channels[id] = c
 			t.addSubscriptionsLocked(id)
 		}
+		c.restEndsLocked()
 		t.cfg.Timers.Clear(&c.timer)
-		c.waiters[w] = struct{}{}
+		c.waiter = w
 		w.channels = append(w.channels, c)
 	}
 }
@@ -99,7 +107,9 @@ func (w *Waiter) listens() bool {
 	return w.listensLocked()
 }
 
-func (w *Waiter) listensLocked() bool { return w.confirmedNodesLocked() >= w.table.majority() }
+func (w *Waiter) listensLocked() bool {
+	return w.resting() || w.confirmedNodesLocked() >= w.table.majority()
+}
 
 // channelLocked returns the release channel of a name, or nil if there is no subscription.
 func (t *Table) channelLocked(name string) *channel {
@@ -134,16 +144,16 @@ func (w *Waiter) unsubscribeLocked() {
 	}
 	t := w.table
 	for _, c := range w.channels {
-		delete(c.waiters, w)
+		c.waiter = nil
 		if !w.subscribedBefore {
 			c.keepUntil = t.now().Add(Linger)
 		}
-		if len(c.waiters) == 0 && !t.closed {
+		if c.restEndsLocked(); !t.closed {
 			t.cfg.Timers.Set(&c.timer, c.keepUntil, Linger, c)
 		}
 	}
 	w.channels = nil
-	t.cfg.Timers.Clear(&w.timer)
+	w.planLocked(0)
 }
 
 // Fire ends the subscription to a channel that has no waiter any more.
@@ -151,7 +161,7 @@ func (c *channel) Fire(*timer.Timer) {
 	t := c.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(c.waiters) > 0 || t.channels[c.name] != c {
+	if c.waiter != nil || t.channels[c.name] != c {
 		return
 	}
 	delete(t.channels, c.name)
@@ -227,35 +237,59 @@ func (l *listener) Subscribed(id string) {
 		return
 	}
 	c := l.table.channels[id]
-	if c == nil || c.confirmed[l.node] {
+	if c == nil || c.confirmed[l.node] || c.resting {
 		return
 	}
 	c.confirmed[l.node] = true
 	c.wakeSubscribedLocked(l.node)
 }
 
-// wakeSubscribedLocked wakes the waiters whose subscription on a node was the last one that they
-// needed for a majority.
+// wakeSubscribedLocked wakes the waiter if its subscription on a node was the last one that it needed for a
+// majority.
 func (c *channel) wakeSubscribedLocked(node int) {
-	for w := range c.waiters {
-		if w.confirmedOnLocked(node) && w.confirmedNodesLocked() == c.table.majority() {
-			w.wakeLocked(BySubscription)
-		}
+	if w := c.waiter; w != nil && w.confirmedOnLocked(node) && w.confirmedNodesLocked() == c.table.majority() {
+		w.wakeLocked(BySubscription)
 	}
 }
 
-// Message wakes a waiter when so many nodes have announced a release that a quorum can be free, or
-// soon after the first one.
-func (l *listener) Message(id, _ string) {
+// Message plans the waiter's attempt after a release. It is made at the earliest when so many nodes have
+// announced it that a quorum can be free, or soon after the first one.
+func (l *listener) Message(id, payload string) {
 	l.table.mu.Lock()
 	defer l.table.mu.Unlock()
 	c := l.table.channels[id]
-	if c == nil {
+	if c == nil || c.resting {
 		return
 	}
-	c.lastAnnounced = l.table.now()
-	for w := range c.waiters {
-		w.noteAnnouncementLocked(l.node)
+	another := c.announced == 0 || c.announcedBy[l.node]
+	if another {
+		clear(c.announcedBy)
+		c.announced, c.firstAt = 0, l.table.now()
+	}
+	c.announcedBy[l.node] = true
+	if c.announced++; another {
+		c.plan(parseRelease(payload))
+	} else if c.announced == l.table.majority() && c.waiter != nil {
+		c.waiter.dueLocked()
+	}
+}
+
+// plan plans an attempt of the waiter after a release, or a rest.
+func (c *channel) plan(r release) {
+	s := c.table.names[c.of]
+	if s == nil {
+		return
+	}
+	other := s.hears(c.firstAt, r)
+	w, waited := c.waiter, s.age(c.firstAt)
+	if w == nil {
+		return
+	}
+	switch rest := s.rest(waited, draw()); {
+	case rest > 0 && len(w.channels) == 1:
+		w.restLocked(rest)
+	case other:
+		w.planLocked(c.firstAt.Add(s.delay(waited, draw())))
 	}
 }
 
@@ -267,44 +301,87 @@ func (l *listener) Down(error) {
 	for _, c := range l.table.channels {
 		if c.confirmed[l.node] {
 			c.confirmed[l.node] = false
-			for w := range c.waiters {
-				w.wakeLocked(ByPoll)
+			if c.waiter != nil {
+				c.waiter.wakeLocked(ByPoll)
 			}
 		}
 	}
 }
 
-// noteAnnouncementLocked records a node's announcement.
-func (w *Waiter) noteAnnouncementLocked(node int) {
-	t := w.table
-	if w.announcedBy == nil {
-		w.announcedBy = make([]bool, len(t.cfg.Nodes))
+// planLocked plans an attempt, in place of another one or of a rest; 0: none.
+func (w *Waiter) planLocked(at clock.Instant) {
+	if at != 0 {
+		at = max(at, w.quietUntil)
 	}
-	if w.announcedBy[node] {
+	w.listenAgainLocked()
+	w.due = at
+	w.dueLocked()
+}
+
+// dueLocked wakes the waiter if it is time for its attempt, or sets its timer.
+func (w *Waiter) dueLocked() {
+	t, at := w.table, max(w.due, w.restUntil)
+	if at == 0 {
+		t.cfg.Timers.Clear(&w.timer)
 		return
 	}
-	w.announcedBy[node] = true
-	now, at := t.now(), w.quiet
-	if w.announced++; w.announced < t.majority() {
-		at = max(at, now.Add(AnnounceGrace))
+	if w.restUntil == 0 {
+		for _, c := range w.channels {
+			if c.announced > 0 && c.announced < t.majority() {
+				at = max(at, c.firstAt.Add(AnnounceGrace))
+			}
+		}
 	}
-	if left := at.Sub(now); left > 0 {
+	if left := at.Sub(t.now()); left > 0 {
+		w.timed = true
 		t.cfg.Timers.Set(&w.timer, at, left, w)
 		return
 	}
+	t.cfg.Timers.Clear(&w.timer)
+	if w.restUntil != 0 {
+		w.listenAgainLocked()
+		return
+	}
+	w.due = 0
 	w.wakeLocked(ByMessage)
 }
 
-// Fire wakes the waiter some time after the first announcement. The timers call it.
+// Fire continues when the planned time has come. The timers call it.
 func (w *Waiter) Fire(*timer.Timer) {
-	t := w.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch left := w.quiet.Sub(t.now()); {
-	case w.announced == 0:
-	case left > 0:
-		t.cfg.Timers.Set(&w.timer, w.quiet, left, w)
-	default:
-		w.wakeLocked(ByMessage)
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	w.dueLocked()
+}
+
+// restLocked ends the subscription to the only name for a while: the waiter is far from its turn, and to hear of
+// each release costs all processes more than it is worth. When it subscribes again it polls, since nobody may
+// listen by then.
+func (w *Waiter) restLocked(d time.Duration) {
+	t, c := w.table, w.channels[0]
+	w.due, w.restUntil = 0, t.now().Add(d)
+	if !c.resting {
+		c.resting, c.announced = true, 0
+		clear(c.confirmed)
+		t.removeSubscriptionsLocked(c.name)
+	}
+	w.dueLocked()
+}
+
+// resting reports whether the waiter rests.
+func (w *Waiter) resting() bool { return w.restUntil != 0 }
+
+// listenAgainLocked ends a rest.
+func (w *Waiter) listenAgainLocked() {
+	w.restUntil = 0
+	for _, c := range w.channels {
+		c.restEndsLocked()
+	}
+}
+
+// restEndsLocked subscribes again.
+func (c *channel) restEndsLocked() {
+	if c.resting {
+		c.resting = false
+		c.table.addSubscriptionsLocked(c.name)
 	}
 }

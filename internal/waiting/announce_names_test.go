@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ func inSubscribers(t *testing.T, f func(t *testing.T, table *Table, nodes []*sub
 		c := clock.Runtime()
 		table := NewTable(Config{Nodes: voters, Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second}})
 		defer table.cfg.Timers.Stop()
+		time.Sleep(time.Millisecond) // the instant 0 stands for none
 		f(t, table, nodes)
 	})
 }
@@ -126,22 +128,27 @@ func TestAnAnnouncementThatWasDiscardedWakesNobody(t *testing.T) {
 	})
 }
 
-// Otherwise fruitless announcements would cause more attempts than the pause allows.
-func TestAnAnnouncementFromBeforeAPauseWakesAfterIt(t *testing.T) {
+// Otherwise a client that may publish could make every waiter send attempts without end.
+func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
 		w.listen()
-		nodes[0].listener.Message(all+"a", "")
-		table.mu.Lock()
-		w.quiet = table.now().Add(time.Second) // as after a fruitless attempt
-		table.mu.Unlock()
-		time.Sleep(time.Second - 1)
-		synctest.Wait()
-		require.Equal(t, none, wokenBy(w))
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		require.Equal(t, ByMessage, wokenBy(w))
+		attempts := 0
+		for end := table.now().Add(time.Minute); table.now().Before(end); time.Sleep(time.Millisecond) {
+			nodes[0].listener.Message(all+"a", "1 1")
+			nodes[1].listener.Message(all+"a", "1 1")
+			if synctest.Wait(); wokenBy(w) == ByMessage {
+				attempts++
+				w.reason = ByMessage
+				w.ClearSignals()
+				nodes[0].listener.Message(all+"a", "1 1") // during the attempt
+				w.noteFailure(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: "one"})
+			}
+		}
+		require.Less(t, attempts, patience+80)
+		require.Greater(t, attempts, patience+50)
 		w.leave()
+		time.Sleep(2 * Linger)
 	})
 }
 
@@ -159,25 +166,107 @@ func TestAChannelThatIsConfirmedTwiceWakesOnce(t *testing.T) {
 	})
 }
 
-// Otherwise a process would yield for longer and longer to others that do use their turn.
-func TestAYieldThatAnotherProcessUsedIsNotFruitless(t *testing.T) {
-	for _, used := range []bool{true, false} {
-		inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
-			w := enter(table, "a")
-			w.listen()
-			s := table.names["a"]
-			s.mustYield, s.emptyYields = true, 2
-			time.AfterFunc(11*time.Millisecond, func() { // of twelve
-				if used {
-					nodes[0].listener.Message(all+"a", "")
-				}
-			})
-			s.releasedAt = table.now()
-			require.NoError(t, w.yield(time.Millisecond))
-			require.Equal(t, used, s.emptyYields == 0)
-			w.leave()
-		})
-	}
+// Otherwise a waiter would starve where many wait: most of its attempts are refused.
+func TestAWaiterThatOthersAreFasterThanDoesNotBackOff(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, _ []*subscriber) {
+		w := enter(table, "a")
+		w.reason = ByMessage
+		for i := range 100 * patience {
+			w.noteFailure(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: strconv.Itoa(i)})
+			require.Zero(t, w.quietUntil)
+		}
+		w.leave()
+		time.Sleep(2 * Linger)
+	})
+}
+
+// Where many wait, one that is far from its turn does not listen, and polls when it listens again.
+func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		w := enter(table, "a")
+		w.listen()
+		confirm(nodes, all, all+"a")
+		w.ClearSignals()
+		table.names["a"].waits(table.now())
+		release := func() {
+			nodes[0].listener.Message(all+"a", "400000 100000")
+			nodes[1].listener.Message(all+"a", "400000 100000")
+		}
+		release()
+		for _, n := range nodes {
+			require.Equal(t, map[string]bool{all: true}, n.channels())
+		}
+		release() // was on its way
+		require.True(t, w.listens(), "it relies on it that it will listen in time")
+		time.Sleep(300*time.Millisecond - 1)
+		synctest.Wait()
+		require.Len(t, nodes[0].channels(), 1)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.Len(t, nodes[0].channels(), 2)
+		require.Equal(t, none, wokenBy(w))
+		require.False(t, w.listens())
+		confirm(nodes, all+"a")
+		require.Equal(t, BySubscription, wokenBy(w))
+		w.ClearSignals()
+		time.Sleep(300 * time.Millisecond)
+		nodes[0].listener.Message(all+"a", "400000 1") // few listen by now
+		require.Len(t, nodes[0].channels(), 2)
+		time.Sleep(2 * AnnounceGrace)
+		synctest.Wait()
+		require.Equal(t, ByMessage, wokenBy(w))
+		w.leave()
+		time.Sleep(2 * Linger)
+	})
+}
+
+// One message ends a rest that another one began, as those of two names may. Otherwise it would never listen again.
+func TestAPlanEndsARest(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		w := enter(table, "a")
+		w.listen()
+		confirm(nodes, all, all+"a")
+		table.mu.Lock()
+		w.restLocked(time.Hour)
+		require.False(t, w.channels[0].confirmedOnMajority())
+		table.mu.Unlock()
+		confirm(nodes, all+"a") // was on its way
+		require.False(t, w.channels[0].confirmedOnMajority(), "it is not subscribed to")
+		table.mu.Lock()
+		w.planLocked(table.now().Add(time.Hour))
+		table.mu.Unlock()
+		require.Len(t, nodes[0].channels(), 2)
+		require.False(t, w.resting())
+		confirm(nodes, all+"a")
+		require.True(t, w.listens())
+		w.leave()
+
+		both := enter(table, "a", "b")
+		both.listen()
+		table.names["a"].waits(table.now())
+		nodes[0].listener.Message(all+"a", "400000 100000")
+		require.Len(t, nodes[0].channels(), 3, "a waiter for two names does not rest")
+		both.leave()
+		time.Sleep(2 * Linger)
+	})
+}
+
+// A waiter that leaves while it rests leaves a subscription that lingers, as any other does.
+func TestAWaiterMayLeaveWhileItRests(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		w := enter(table, "a")
+		w.listen()
+		table.names["a"].waits(table.now())
+		nodes[0].listener.Message(all+"a", "400000 100000")
+		require.Len(t, nodes[0].channels(), 1)
+		w.leave()
+		require.Len(t, nodes[0].channels(), 2)
+		require.Equal(t, 1, table.cfg.Timers.Len(), "of the channel")
+		time.Sleep(2 * Linger)
+		synctest.Wait()
+		require.Empty(t, nodes[0].channels())
+		require.Zero(t, table.cfg.Timers.Len())
+	})
 }
 
 // Otherwise timers would keep a closed Locker alive.

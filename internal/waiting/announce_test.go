@@ -1,6 +1,8 @@
 package waiting
 
 import (
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,17 +18,36 @@ import (
 type subscriber struct {
 	command.Node
 	listener command.Listener
-	channels map[string]bool
+
+	mu  sync.Mutex // guards all
+	all map[string]bool
+}
+
+// channels returns the channels that are subscribed to.
+func (s *subscriber) channels() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.all)
 }
 
 func (s *subscriber) Subscribe(l command.Listener) command.Subscription {
-	s.listener, s.channels = l, map[string]bool{}
+	s.listener, s.all = l, map[string]bool{}
 	return s
 }
 
-func (s *subscriber) Add(channel string)    { s.channels[channel] = true }
-func (s *subscriber) Remove(channel string) { delete(s.channels, channel) }
-func (s *subscriber) Close()                {}
+func (s *subscriber) Close() {}
+
+func (s *subscriber) Add(channel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[channel] = true
+}
+
+func (s *subscriber) Remove(channel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, channel)
+}
 
 // A merged release is announced to those only that subscribe to the channel of all waiters. So a
 // waiter relies on a node's announcements when that channel is confirmed too, in either order.
@@ -49,7 +70,7 @@ func TestAWaiterNeedsTheChannelOfAllWaiters(t *testing.T) {
 				require.False(t, w.listens())
 				require.Equal(t, none, w.woken)
 				for _, n := range nodes[:2] {
-					require.True(t, n.(*subscriber).channels[channel])
+					require.True(t, n.(*subscriber).channels()[channel])
 					n.(*subscriber).listener.Subscribed(channel)
 				}
 			}
@@ -61,7 +82,7 @@ func TestAWaiterNeedsTheChannelOfAllWaiters(t *testing.T) {
 			time.Sleep(2 * Linger)
 			synctest.Wait()
 			for _, n := range nodes {
-				require.Empty(t, n.(*subscriber).channels)
+				require.Empty(t, n.(*subscriber).channels())
 			}
 			require.False(t, table.shared.confirmedOnMajority())
 		})

@@ -5,7 +5,8 @@
 // order of arrival, and only the head of a queue sends requests to the nodes. A release hands the
 // lock to the head, if the head waits for it, by submitting the head's attempt right after the
 // release. A head that waits for another process subscribes to release announcements and polls the
-// keys in case an announcement is lost.
+// keys in case an announcement is lost. When it tries after an announcement, a turn decides: a pure
+// value, which a simulation tests.
 //
 // The package decides no vote. It knows an acquisition as a [Contender], a held lock as a [Hold],
 // and an attempt as a [vote.Round].

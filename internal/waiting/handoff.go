@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"slices"
+	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -13,6 +14,8 @@ type Handoff struct {
 	SameNames      bool        // the attempt takes exactly the released names: no announcement
 	CountWaiters   bool        // the release counts remote waiters and announces nothing
 	OwnSubscribers int         // our own subscriptions that would receive an announcement
+	// Age is how long this process had waited for its turn, for the announcement; 0 if it had not.
+	Age time.Duration
 
 	waiter *Waiter // gets the attempt
 }
@@ -64,15 +67,18 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant) (next *Waiter, plan H
 			continue
 		}
 		s.holder = nil
-		plan.CountWaiters = s.holdEnds(now) || plan.CountWaiters
+		plan.Age = max(plan.Age, s.waited)
+		plan.CountWaiters = s.holdEnds(now, s.empty()) || plan.CountWaiters
 		due = due || s.mustYield
 	}
+	plan.Age = plan.Age.Truncate(time.Microsecond) // as it is sent
 	plan.OwnSubscribers = t.ownSubscribersLocked(h.Names)
 	for _, name := range h.Names {
 		s := t.names[name]
 		if s == nil {
 			continue
 		}
+		s.said = plan.Age
 		switch head := s.head(); {
 		case head == nil || head == next:
 		case next == nil && !due && head.canReceiveLocked():

@@ -84,7 +84,7 @@ func TestAWaiterForSeveralNamesYieldsForEach(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		inBubble(t, func(t *testing.T, table *Table) {
 			h := held(table, "a", "b")
-			table.NoteRemoteWaiters(&Hold{Names: []string{name}}, 0, true)
+			table.NoteOthers(&Hold{Names: []string{name}}, 0, command.OthersWait)
 			time.Sleep(MaxStreakTime)
 			other := enter(table, "a", "b")
 			plan := table.Releasing(h, table.now())
@@ -92,7 +92,7 @@ func TestAWaiterForSeveralNamesYieldsForEach(t *testing.T) {
 			require.True(t, plan.CountWaiters)
 			began := time.Now()
 			require.Equal(t, outcome{}, <-other.begun)
-			require.Equal(t, 3*time.Millisecond, time.Since(began), "two round trips and the shortest pause")
+			require.Equal(t, minSlot, time.Since(began))
 			other.Leave()
 			time.Sleep(2 * Linger)
 		})
@@ -130,14 +130,40 @@ func TestTheNodesReportOfWaitersConcernsAllNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		b, c := held(table, "b"), held(table, "c")
 		all := &Hold{Names: []string{"a", "b", "c"}} // no state is left of a
-		table.NoteRemoteWaiters(&Hold{Names: []string{"b", "c"}}, 0, true)
-		require.True(t, table.names["b"].remoteWaiters)
-		require.True(t, table.names["c"].remoteWaiters)
-		table.NoteRemoteWaiters(all, 0, false)
-		require.False(t, table.names["b"].remoteWaiters)
-		require.False(t, table.names["c"].remoteWaiters)
+		table.NoteOthers(&Hold{Names: []string{"b", "c"}}, 0, command.OthersWait)
+		require.True(t, table.names["b"].others)
+		require.True(t, table.names["c"].others)
+		table.NoteOthers(all, 0, command.NoOthers)
+		require.False(t, table.names["b"].others)
+		require.False(t, table.names["c"].others)
 		table.Ended(b)
 		table.Ended(c)
+	})
+}
+
+// What the nodes can't know counts if another process was seen within a second.
+func TestWhatIsUnknownCountsAfterAnotherProcessWasSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		time.Sleep(time.Millisecond) // the instant 0 stands for none
+		h := held(table, "a")
+		s := table.names["a"]
+		note := func(others command.Others) bool {
+			table.NoteOthers(h, 0, others)
+			return s.others
+		}
+		require.False(t, note(command.OthersUnknown))
+		require.True(t, s.unknown)
+		require.True(t, note(command.OthersWait))
+		require.False(t, s.unknown)
+		require.False(t, note(command.NoOthers))
+		s.lostTo(table.now())
+		require.True(t, note(command.OthersUnknown))
+		time.Sleep(Linger)
+		require.False(t, note(command.OthersUnknown))
+		table.NoteOthers(&Hold{Names: []string{"b"}}, 0, command.OthersUnknown)
+		require.Nil(t, table.names["b"], "a lone process needs no pause between its holds")
+		table.Ended(h)
+		time.Sleep(2 * Linger)
 	})
 }
 
@@ -149,7 +175,7 @@ func TestARefusalEndsTheStreaksOfAllNames(t *testing.T) {
 		for _, s := range table.names {
 			s.holds = 5
 		}
-		c.noteRefusal(true)
+		c.noteFailure(Contention{Refused: true})
 		require.Zero(t, table.names["a"].holds)
 		require.Zero(t, table.names["b"].holds)
 		require.EqualValues(t, 5, table.names["c"].holds, "the refusal came from a lock of this process")
@@ -180,12 +206,12 @@ func TestAWaiterWhoseContextHasEndedCannotReceive(t *testing.T) {
 // Otherwise a timer would keep a closed Locker alive.
 func TestNothingIsSetForANameThatIsNotKept(t *testing.T) {
 	for what, end := range map[string]func(table *Table){
-		"nobody waits any more": func(table *Table) { table.NoteRemoteWaiters(&Hold{Names: []string{"a"}}, 0, false) },
+		"nobody waits any more": func(table *Table) { table.NoteOthers(&Hold{Names: []string{"a"}}, 0, command.NoOthers) },
 		"closed":                func(table *Table) { table.Close() },
 	} {
 		inBubble(t, func(t *testing.T, table *Table) {
 			h := held(table, "a")
-			table.NoteRemoteWaiters(h, 0, true)
+			table.NoteOthers(h, 0, command.OthersWait)
 			table.Ended(h)
 			require.Equal(t, 1, table.cfg.Timers.Len())
 			end(table)

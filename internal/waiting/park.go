@@ -133,7 +133,8 @@ func (w *Waiter) dropWakeupLocked() {
 
 // clearSignalsLocked discards the announcements and wake-ups received so far.
 func (w *Waiter) clearSignalsLocked() {
-	w.announced = 0
-	clear(w.announcedBy)
+	if w.due != 0 {
+		w.planLocked(0)
+	}
 	w.dropWakeupLocked()
 }

@@ -46,10 +46,13 @@ func (w *Waiter) whileHeld(seen Contention, pollAtOnce bool) (attempt *vote.Roun
 	}
 	longest := w.table.maxPause()
 	pause := longest*3/4 + rand.N(longest/4) // spreads waiters that were woken together
+	if seen.Assumed {                        // the expiry of the keys is not known
+		pause = shortPause()
+	}
 	for {
 		if !pollAtOnce {
 			if seen.Foreign {
-				pause = max(w.table.cfg.Backoff.Min, MinForeignPause+rand.N(MaxForeignPause-MinForeignPause))
+				pause = max(w.table.cfg.Backoff.Min, shortPause())
 			}
 			w.rearm()
 			attempt, woken, err = w.parkUntil(expiry, pause, ByPoll)
@@ -77,6 +80,9 @@ func (w *Waiter) whileHeld(seen Contention, pollAtOnce bool) (attempt *vote.Roun
 		pollAtOnce, pause = false, longest*31/32
 	}
 }
+
+// shortPause returns the time until a poll where no announcement may come, or where nothing is known of the holder.
+func shortPause() time.Duration { return MinForeignPause + rand.N(MaxForeignPause-MinForeignPause) }
 
 // maxPause returns the longest time between two polls of a subscribed waiter.
 func (t *Table) maxPause() time.Duration { return max(MaxPollPause, t.cfg.Backoff.Max) }
@@ -194,33 +200,3 @@ func (p *poll) freeAt(blocked []clock.Instant) (at clock.Instant, now bool) {
 	slices.Sort(until)
 	return until[over-1], false
 }
-
-// noteFruitless records a failed attempt. If an announcement or an expiry caused it and the same
-// tokens still hold the names, the attempt was fruitless. Announcements then wake the waiter only
-// after a pause, which doubles up to the time between polls. Expiries no longer wake it.
-func (w *Waiter) noteFruitless(seen Contention) {
-	switch {
-	case seen.Tokens != w.tokens:
-		w.tokens, w.fruitless, w.holderRenewing = seen.Tokens, 0, false
-	case w.reason == ByMessage:
-		w.fruitless++
-	case w.reason == ByExpiry:
-		w.holderRenewing = true
-	}
-	if w.fruitless == 0 {
-		return
-	}
-	t := w.table
-	d := min(t.cfg.Backoff.Min<<min(w.fruitless-1, maxDoublings), t.maxPause())
-	d = d*3/4 + rand.N(d/4+1)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w.quiet = t.now().Add(d)
-	if w.woken == ByMessage { // by an announcement during the attempt
-		w.dropWakeupLocked()
-		t.cfg.Timers.Set(&w.timer, w.quiet, d, w)
-	}
-}
-
-// maxDoublings bounds how often the pause after fruitless announcements doubles.
-const maxDoublings = 16

@@ -1,9 +1,11 @@
 package waiting
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // A process holds a name at most this many times in a streak, and for this long, before it yields
@@ -13,78 +15,138 @@ const (
 	MaxStreakTime = 50 * time.Millisecond
 )
 
-// maxYieldDoublings bounds how often the duration of a yield doubles.
-const maxYieldDoublings = 6
+// blindPause is how long a process lets others go first after a streak if it can't be known whether any wait.
+const blindPause = MaxStreakTime / 20
 
-// streak counts the successive holds of a name by this process. It decides when other processes
-// have their turn.
+// minStreakTime bounds the streak of a process in which nobody else waits for the name.
+const minStreakTime = 2 * time.Millisecond
+
+// streak counts the successive holds of a name by this process, and knows when other processes have their
+// turn.
 type streak struct {
-	start         clock.Instant // of the first hold
-	releasedAt    clock.Instant // end of the last hold
-	holds         uint8         // by handoff or new acquisition, up to MaxStreak
-	emptyYields   uint8         // successive yields that no other process used
-	remoteWaiters bool          // other processes wait, as the nodes last reported
-	mustYield     bool          // other processes go first
+	turn
+	start      clock.Instant // of the first hold
+	releasedAt clock.Instant // end of the last hold
+	joined     clock.Instant // since when this process waits for its turn; 0 if it does not
+	waited     time.Duration // how long it had waited for the present one; 0 if it had not
+	seenAt     clock.Instant // when another process was last seen; 0: never
+	said       time.Duration // the age in the announcement of the last release; 0 if it said none
+	holds      uint8         // by handoff or new acquisition, up to MaxStreak
+	others     bool          // other processes wait, as the nodes last reported
+	unknown    bool          // that can't be known
+	mustYield  bool          // other processes go first
+	yielded    bool          // they did, and none was seen since
 }
 
 // holdBegins records a hold that was not handed off. It continues the streak if other processes had
-// less time than pause, doubled for each fruitless yield, to acquire the name.
+// less time than pause to acquire the name.
 func (s *streak) holdBegins(at clock.Instant, pause time.Duration) {
-	if s.holds == 0 || at.Sub(s.releasedAt) >= pause<<s.emptyYields {
-		s.holds, s.start = 0, at
+	if s.holds == 0 || at.Sub(s.releasedAt) >= pause {
+		s.holds, s.start, s.waited = 0, at, s.age(at)
+	}
+	s.joined = 0
+	if s.yielded {
+		s.again()
+		s.yielded = false
 	}
 }
 
 // holdEnds counts a hold that ends, and reports whether the streak is over. If other processes are
-// known to wait, the next waiter must yield to them.
-func (s *streak) holdEnds(now clock.Instant) (over bool) {
-	s.holds++
+// known to wait, the next waiter must yield to them. alone means that nobody in this process waits. Then a hold
+// is repeated for a shorter time the more processes wait: it costs them more than it saves.
+func (s *streak) holdEnds(now clock.Instant, alone bool) (over bool) {
+	s.holds = min(s.holds+1, MaxStreak)
 	s.releasedAt = now
-	if s.holds < MaxStreak && now.Sub(s.start) < MaxStreakTime {
+	most := MaxStreakTime
+	if alone && s.others {
+		most = max(minStreakTime, most/time.Duration(max(1, s.waiters)))
+	}
+	enough := s.holds == MaxStreak && !s.unknown // what is unknown may cost little
+	if !enough && now.Sub(s.start) < most {
 		return false
 	}
-	s.holds, s.start, s.mustYield = 0, now, s.remoteWaiters
+	s.holds, s.start, s.mustYield = 0, now, s.others || s.unknown
 	return true
 }
 
-// lostTo records that contenders of other processes have votes for the name, so they had their
-// turn. With held they hold it.
-func (s *streak) lostTo(held bool) {
-	s.holds, s.mustYield = 0, false
-	if held {
-		s.emptyYields = 0
+// age returns for how long this process has waited; 0 if it does not wait.
+func (s *streak) age(now clock.Instant) time.Duration {
+	if s.joined == 0 {
+		return 0
+	}
+	return now.Sub(s.joined)
+}
+
+// waits records that this process waits for its turn.
+func (s *streak) waits(now clock.Instant) {
+	if s.joined == 0 {
+		s.joined = now
 	}
 }
 
-// yieldFor returns how long the next waiter must let other processes go first; 0 if it need not.
-// The time since the release counts. A yield that has passed already is not counted as fruitless.
-func (s *streak) yieldFor(now clock.Instant, pause time.Duration) time.Duration {
+// lostTo records that contenders of other processes have votes for the name, so they had their
+// turn.
+func (s *streak) lostTo(now clock.Instant) {
+	s.waits(now)
+	s.seenAt = now
+	s.holds, s.mustYield = 0, false
+	s.otherSeen()
+}
+
+// otherSeen records that another process had its turn.
+func (s *streak) otherSeen() {
+	s.yielded, s.said = false, 0
+	s.used()
+}
+
+// yieldUntil returns until when the next waiter must let other processes go first; 0 if it need not.
+func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 	if !s.mustYield {
 		return 0
 	}
 	s.mustYield = false
-	left := pause<<s.emptyYields - now.Sub(s.releasedAt)
-	if left > 0 {
-		s.emptyYields = min(s.emptyYields+1, maxYieldDoublings-1)
+	s.waits(now)
+	pause := blindPause
+	if s.others {
+		pause = s.afterOwn(draw())
 	}
-	return max(left, 0)
+	until := s.releasedAt.Add(pause)
+	if !until.After(now) {
+		return 0
+	}
+	s.yielded = s.others
+	return until
 }
 
-// NoteRemoteWaiters records whether other processes wait for the names of a lock that ended at an
-// instant.
-func (t *Table) NoteRemoteWaiters(h *Hold, ended clock.Instant, others bool) {
+// hears records an announcement, and reports whether it is of another process's release.
+func (s *streak) hears(now clock.Instant, r release) bool {
+	s.hear(now, r)
+	if r.age != 0 && r.age == s.said {
+		return false
+	}
+	s.otherSeen()
+	return true
+}
+
+// draw returns two random numbers for a turn.
+func draw() [2]float64 { return [2]float64{rand.Float64(), rand.Float64()} }
+
+// NoteOthers records whether other processes wait for the names of a lock that ended at an
+// instant. If that is unknown, they do if another process was seen a short time ago.
+func (t *Table) NoteOthers(h *Hold, ended clock.Instant, others command.Others) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range h.Names {
 		s := t.names[name]
 		switch {
-		case s == nil && !others:
+		case s == nil && others != command.OthersWait:
 			continue
 		case s == nil:
 			s = t.getOrCreateLocked(name)
 			s.holds, s.start, s.releasedAt = 1, h.Began, ended
 		}
-		s.remoteWaiters = others
+		s.unknown = others == command.OthersUnknown
+		s.others = others == command.OthersWait || s.unknown && s.seenAt != 0 && t.now().Sub(s.seenAt) < Linger
 		t.removeIfIdleLocked(s)
 	}
 }

@@ -12,52 +12,122 @@ import (
 // A streak ends after 16 holds, or with the first hold that ends after 50 ms. Waiters elsewhere go
 // first then, if any are known.
 func TestARowEndsByNumberAndByTime(t *testing.T) {
-	p := streak{remoteWaiters: true}
+	p := streak{others: true}
 	p.holdBegins(0, time.Millisecond)
 	for n := range MaxStreak {
-		require.Equal(t, n == MaxStreak-1, p.holdEnds(clock.Instant(n)))
+		require.Equal(t, n == MaxStreak-1, p.holdEnds(clock.Instant(n), false))
 		require.Equal(t, n == MaxStreak-1, p.mustYield)
 		p.holdBegins(clock.Instant(n), time.Millisecond)
 	}
-	p = streak{remoteWaiters: true}
+	p = streak{others: true}
 	p.holdBegins(0, time.Millisecond)
-	require.False(t, p.holdEnds(clock.Instant(MaxStreakTime-1)))
+	require.False(t, p.holdEnds(clock.Instant(MaxStreakTime-1), false))
 	p.holdBegins(clock.Instant(MaxStreakTime-1), time.Millisecond)
-	require.True(t, p.holdEnds(clock.Instant(MaxStreakTime)))
+	require.True(t, p.holdEnds(clock.Instant(MaxStreakTime), false))
 	require.True(t, p.mustYield)
+}
+
+// How long it held, or what it did long ago, does not count.
+func TestAReleaseSaysHowLongItsHolderHadWaitedForTheStreak(t *testing.T) {
+	var p streak
+	p.waits(5)
+	p.waits(6)
+	for at := clock.Instant(25); at < 30; at++ { // one streak
+		p.holdBegins(at, time.Millisecond)
+		require.False(t, p.holdEnds(at+1, false))
+		require.EqualValues(t, 20, p.waited)
+		require.Zero(t, p.age(at), "it does not wait")
+	}
+	p.holdBegins(clock.Instant(time.Second), time.Millisecond)
+	require.Zero(t, p.waited, "nobody else had it in the meantime, or wanted it")
+}
+
+// The more processes wait, the more it costs them that one of them takes the name again.
+func TestAProcessInWhichNobodyWaitsHoldsANameForAShorterTimeTheMoreOthersWait(t *testing.T) {
+	for waiters, want := range map[int]time.Duration{0: MaxStreakTime, 1: MaxStreakTime, 2: MaxStreakTime / 2, 10: MaxStreakTime / 10, 100: minStreakTime} {
+		for _, others := range []bool{true, false} {
+			p := streak{others: others, turn: turn{waiters: waiters}}
+			if !others {
+				want = MaxStreakTime
+			}
+			p.holdBegins(0, time.Millisecond)
+			require.False(t, p.holdEnds(clock.Instant(want-1), true), waiters)
+			require.True(t, p.holdEnds(clock.Instant(want), true), waiters)
+		}
+	}
 }
 
 // A refusal ends a streak early, and so does a gap long enough for another process to acquire.
 func TestWhatLetsOthersInEndsARow(t *testing.T) {
 	var p streak
 	p.holdBegins(0, time.Millisecond)
-	p.holdEnds(0)
+	p.holdEnds(0, false)
 	p.holdBegins(clock.Instant(time.Millisecond-1), time.Millisecond)
 	require.EqualValues(t, 1, p.holds)
 	p.holdBegins(clock.Instant(time.Millisecond), time.Millisecond)
 	require.Zero(t, p.holds)
-	p.holdEnds(0)
-	p.mustYield, p.emptyYields = true, 2
-	p.lostTo(false)
+	p.holdEnds(0, false)
+	p.mustYield, p.joined, p.holds = true, 0, 1
+	p.lostTo(5)
 	require.Zero(t, p.holds)
 	require.False(t, p.mustYield)
-	require.EqualValues(t, 2, p.emptyYields)
-	p.lostTo(true)
-	require.Zero(t, p.emptyYields)
+	require.EqualValues(t, 5, p.joined, "it had its turn, and waits for the next one")
+	p.lostTo(6)
+	require.EqualValues(t, 5, p.joined)
 }
 
-// The time for which a process yields doubles with each yield. The time since the name became free
-// is subtracted.
-func TestLettingOthersGoFirstTakesLongerEachTime(t *testing.T) {
-	p := streak{releasedAt: clock.Instant(time.Second)}
-	now := p.releasedAt.Add(time.Millisecond)
-	require.Zero(t, p.yieldFor(now, 3*time.Millisecond), "it is not their turn")
-	for n := range 2 * maxYieldDoublings {
+// A process yields for one slot. The time since the name became free is subtracted. Whoever takes the name again
+// afterwards leaves longer slots: the others may be far away. Once they had their turn the slots become shorter.
+func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
+	p := streak{releasedAt: clock.Instant(time.Second), others: true}
+	now := p.releasedAt.Add(time.Millisecond / 4)
+	require.Zero(t, p.yieldUntil(now), "it is not their turn")
+	yields := func() time.Duration {
 		p.mustYield = true
-		require.Equal(t, 3*time.Millisecond<<min(n, maxYieldDoublings-1)-time.Millisecond, p.yieldFor(now, 3*time.Millisecond))
+		until := p.yieldUntil(now)
 		require.False(t, p.mustYield)
+		require.Equal(t, now, p.joined, "its next wait begins")
+		return until.Sub(p.releasedAt)
 	}
-	p.mustYield, p.emptyYields = true, 0
-	require.Zero(t, p.yieldFor(p.releasedAt.Add(time.Second), 3*time.Millisecond))
-	require.Zero(t, p.emptyYields)
+	require.Equal(t, minSlot, yields())
+	for n := minSlot * 2; n <= maxSlot; n *= 2 {
+		p.holdBegins(now, time.Millisecond)
+		p.holdBegins(now, time.Millisecond) // no yield before it
+		require.Equal(t, n, yields())
+	}
+	p.holdBegins(now, time.Millisecond)
+	require.Equal(t, maxSlot, yields())
+	p.lostTo(now)
+	p.holdBegins(now, time.Millisecond)
+	require.Equal(t, maxSlot*7/8, yields())
+	require.True(t, p.hears(now, release{age: time.Second}))
+	p.holdBegins(now, time.Millisecond)
+	require.Equal(t, maxSlot*7/8*7/8, yields())
+	p.said = time.Second
+	require.False(t, p.hears(now, release{age: time.Second}), "its own release")
+	p.holdBegins(now, time.Millisecond)
+	require.Equal(t, maxSlot, yields())
+
+	p.holdBegins(now, time.Millisecond)
+	p.mustYield = true
+	require.Zero(t, p.yieldUntil(p.releasedAt.Add(time.Second)), "they had the time since the release")
+	require.False(t, p.yielded)
+}
+
+// A lone process may not lose more than a twentieth of its time to processes of which it cannot know.
+func TestAProcessThatCannotKnowWhetherOthersWaitYieldsForAShortTime(t *testing.T) {
+	var p streak
+	p.unknown = true
+	p.holdBegins(0, time.Millisecond)
+	for range 1000 {
+		require.False(t, p.holdEnds(1, false))
+		p.holdBegins(1, time.Millisecond)
+	}
+	require.True(t, p.holdEnds(clock.Instant(time.Second), false))
+	for range 10 {
+		p.mustYield = true
+		require.Equal(t, blindPause, p.yieldUntil(p.releasedAt).Sub(p.releasedAt))
+		p.holdBegins(p.releasedAt, time.Millisecond)
+	}
+	require.LessOrEqual(t, blindPause, MaxStreakTime/20)
 }

@@ -101,6 +101,9 @@ func (t *Table) Acquired(h *Hold, w *Waiter) {
 		if !h.HandedOff {
 			s.holdBegins(h.Began, 3*t.cfg.Backoff.Min)
 		}
+		if w != nil && w.reason == ByMessage {
+			s.granted()
+		}
 	}
 	if w != nil {
 		w.leaveLocked()
@@ -179,7 +182,7 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 	if s.holder != nil || !s.empty() {
 		return
 	}
-	if s.remoteWaiters && !t.closed {
+	if s.lingersLocked() && !t.closed {
 		if s.linger == nil {
 			s.linger = new(timer.Timer)
 		}
@@ -197,6 +200,9 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 	}
 }
 
+// lingersLocked reports whether other processes wait, or were seen a short time ago.
+func (s *nameState) lingersLocked() bool { return s.others || s.seenAt != 0 }
+
 // maxFree bounds the list of states for reuse.
 const maxFree = 256
 
@@ -205,7 +211,7 @@ func (s *nameState) Fire(*timer.Timer) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	if s.holder == nil && s.empty() && s.table.names[s.name] == s {
-		s.remoteWaiters = false
+		s.others, s.seenAt = false, 0
 		s.table.removeIfIdleLocked(s)
 	}
 }

@@ -17,7 +17,7 @@ const (
 
 // release is what the announcement of a release says. Like every announcement it is a hint.
 type release struct {
-	age     time.Duration // how long ago the holder had begun to wait; 0 if unknown
+	age     time.Duration // how long the holder had waited; 0 if unknown
 	waiters int           // how many processes listened; 0 if unknown
 }
 
@@ -41,42 +41,56 @@ const (
 	maxWaiters = 100_000
 )
 
-// turn decides how long after a release a process tries to acquire a name. Only the simulation uses it yet.
+// turn decides how long after a release a process tries to acquire a name.
 //
-// Processes have no common queue. But each release says how long ago its holder had begun to wait, and
-// how many processes listened. So each waiter knows about how many have waited for longer than itself,
+// Processes have no common queue. But each release says how long its holder had waited, and how many
+// processes listened. So each waiter knows about how many have waited for longer than itself,
 // and leaves each of them one slot. Some of those may be gone. So the waiter also draws a number of
-// slots, up to the number of waiters, and takes the smaller one. The zero value has heard nothing.
+// slots, up to the number of waiters, and takes the smaller one. Where many wait, those do not listen that are
+// far from their turn. The zero value has heard nothing.
 type turn struct {
-	at      clock.Instant // the last release that said an age
-	served  clock.Instant // when its holder had begun to wait
 	longest time.Duration // about how long those wait whose turn it is
 	waiters int           // as the last release said; 0: unknown
 	guess   int           // how many that are, if unknown: it doubles when others are faster, and halves when not
 	trip    time.Duration // about how long an attempt takes here
+	heard   clock.Instant // the last release
+	gap     time.Duration // about how long it is from one release to the next
 	slot    time.Duration
-	// Of successive releases, on average: how much later the one, and how much later its holder had begun
-	// to wait. Where many began to wait at the same time, the second hardly grows.
-	apart, advanced float64
+
+	// Between two releases, apart by about one wait:
+	at     clock.Instant // the first of them
+	served clock.Instant // as long before it as its holder had waited
+	burst  float64       // which part of those that wait began at the same time: the holder of the second had waited for longer
 }
 
 // hear records a release.
 func (t *turn) hear(now clock.Instant, r release) {
 	t.waiters = r.waiters
+	switch d := now.Sub(t.heard); {
+	case t.heard == 0 || d > maxRest:
+	case t.gap == 0:
+		t.gap = d
+	default:
+		t.gap += (d - t.gap) / 8
+	}
+	t.heard = now
 	if r.age == 0 {
 		return
 	}
 	served := now.Add(-r.age)
-	if t.at != 0 {
-		t.apart += (float64(now.Sub(t.at)) - t.apart) / 8
-		t.advanced += (float64(served.Sub(t.served)) - t.advanced) / 8
+	switch apart := now.Sub(t.at); {
+	case t.at == 0:
+		t.at, t.served, t.burst = now, served, 1
+	case apart >= t.longest:
+		part := 1 - 2*float64(served.Sub(t.served))/float64(apart)
+		t.burst += (min(1, max(0, part)) - t.burst) / 2
+		t.at, t.served = now, served
 	}
-	t.at, t.served = now, served
 	switch d := r.age - t.longest; {
 	case t.longest == 0:
 		t.longest = r.age
 	case d > 0:
-		t.longest += d / 2
+		t.longest += min(d/2, t.longest) // no message alone says much
 	default:
 		t.longest += d / 16
 	}
@@ -91,13 +105,17 @@ func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
 	}
 	rank := 1 + drawn[0]*waiters
 	if t.longest > 0 {
-		older := waiters*(1-float64(waited)/float64(t.longest)) - 1 // the holder that releases is one of them
+		before := 1 - float64(waited)/float64(t.longest)
+		if t.waiters >= crowd {
+			before /= 1 - near // only the nearest listen
+		}
+		older := waiters*before - 1 // the holder that releases is one of them
 		if older < 0.5 {
-			older = drawn[1] * waiters * t.crowd()
+			older = drawn[1] * waiters * t.burst
 		}
 		rank = min(rank, older)
 	}
-	return time.Duration(rank * float64(max(t.slot, t.least())))
+	return time.Duration(rank * float64(t.least()))
 }
 
 // least returns the shortest slot: an attempt is over before the next one begins.
@@ -114,20 +132,12 @@ func (t *turn) afterOwn(drawn [2]float64) time.Duration {
 	return max(t.slot, t.least(), t.delay(0, drawn))
 }
 
-// crowd returns which part of the waiters may have waited as long as the longest.
-func (t *turn) crowd() float64 {
-	if t.apart == 0 {
-		return 1
-	}
-	return min(1, max(0, 1-2*t.advanced/t.apart))
-}
-
 // again records that this process acquired the name again although it let others go first. They are gone,
 // or they are too far away for so short a slot.
 func (t *turn) again() { t.slot = min(maxSlot, 2*max(t.slot, minSlot)) }
 
-// others records that another process had its turn.
-func (t *turn) others() { t.slot -= t.slot / 8 }
+// used records that another process had its turn.
+func (t *turn) used() { t.slot -= t.slot / 8 }
 
 // maxGuess bounds the guess of how many processes wait.
 const maxGuess = 16
@@ -137,3 +147,33 @@ func (t *turn) refused() { t.guess = min(2*max(t.guess, 1), maxGuess) }
 
 // granted records that no other process was faster.
 func (t *turn) granted() { t.guess /= 2 }
+
+// Where so many processes listen, only those do that have waited for this part of the longest wait: others
+// are not woken for nothing.
+const (
+	crowd = 8
+	near  = 0.75
+)
+
+// The bounds of a rest. Not to listen for a shorter time costs more than to listen.
+const (
+	minRest = 20 * time.Millisecond
+	maxRest = time.Second
+)
+
+// rest returns for how long a process that has waited for so long need not listen. drawn are two random numbers
+// in [0, 1). About as many processes as are a crowd go on listening, whatever the others have heard. Of those
+// that began to wait at the same time, each has its turn at some time in the next round.
+func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
+	if drawn[0]*float64(t.waiters) >= float64(t.waiters-crowd) {
+		return 0
+	}
+	d := time.Duration(near*float64(t.longest)) - waited
+	if d <= 0 && t.burst > 0.5 && waited < t.longest*5/4 {
+		d = time.Duration(drawn[1] * float64(t.waiters-crowd) * float64(t.gap))
+	}
+	if d < minRest {
+		return 0
+	}
+	return min(d, maxRest)
+}

@@ -35,7 +35,7 @@ func TestAMessageIsReadWithinBounds(t *testing.T) {
 // holders had begun to wait later than the one before, by step, and the last one had waited for 100 ms.
 func queued(step time.Duration, waiters int) *turn {
 	var tr turn
-	const releases = 100
+	const releases = 2000
 	for i := range releases {
 		age := 100*time.Millisecond - time.Duration(releases-1-i)*(5*time.Millisecond-step)
 		if age > 0 {
@@ -50,8 +50,24 @@ func TestTheOneThatHasWaitedForLongestTriesAtOnceAndTheOthersInTheirTurn(t *test
 	last := [2]float64{0.999, 0.999}
 	require.Zero(t, tr.delay(100*time.Millisecond, last))
 	require.Zero(t, tr.delay(time.Hour, last))
-	require.InDelta(t, minSlot, tr.delay(90*time.Millisecond, last), 2)
-	require.InDelta(t, 9*minSlot, tr.delay(50*time.Millisecond, last), 2)
+	require.InDelta(t, 3*minSlot, tr.delay(95*time.Millisecond, last), 2)
+	require.InDelta(t, 7*minSlot, tr.delay(90*time.Millisecond, last), 2)
+	few := queued(5*time.Millisecond, 5)
+	require.Zero(t, few.delay(100*time.Millisecond, last))
+	require.InDelta(t, minSlot, few.delay(60*time.Millisecond, last), 2)
+	require.InDelta(t, 3*minSlot, few.delay(20*time.Millisecond, last), 2)
+}
+
+// Where many wait, only those listen that have waited for three quarters of the longest wait.
+func TestWhoIsFarFromItsTurnRests(t *testing.T) {
+	tr := queued(5*time.Millisecond, 20)
+	require.InDelta(t, 75*time.Millisecond, tr.rest(0, [2]float64{}), 1)
+	require.InDelta(t, 25*time.Millisecond, tr.rest(50*time.Millisecond, [2]float64{}), 1)
+	require.Zero(t, tr.rest(60*time.Millisecond, [2]float64{}), "not for so short a time")
+	require.Zero(t, tr.rest(time.Hour, [2]float64{}))
+	require.Zero(t, queued(5*time.Millisecond, crowd-1).rest(0, [2]float64{}))
+	require.Zero(t, (&turn{waiters: 1000}).rest(0, [2]float64{}), "no release has said an age")
+	require.Equal(t, maxRest, (&turn{waiters: 1000, longest: time.Hour}).rest(0, [2]float64{}))
 }
 
 // Those before it may be gone. So each waiter also draws a time, and the first of those comes soon.
@@ -104,7 +120,7 @@ func TestASlotGrowsWhileOthersDoNotUseItAndShrinksWhenTheyDo(t *testing.T) {
 		require.Equal(t, min(maxSlot, minSlot<<n), tr.afterOwn(none))
 	}
 	for range 40 {
-		tr.others()
+		tr.used()
 	}
 	require.Equal(t, minSlot, tr.afterOwn(none))
 }

@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -47,6 +48,8 @@ type Contention struct {
 	Pause time.Duration // the least pause before the next attempt, as after a quarantine
 	// Refused reports that contenders of other processes had votes.
 	Refused bool
+	// Assumed reports that no node was queried: see MayAssumeHeld.
+	Assumed bool
 }
 
 // Waiter is a contender for a lock, queued or at the head. It is part of its acquisition, so that
@@ -69,19 +72,21 @@ type Waiter struct {
 	woken            Reason
 	wake             signal.Signal // made on the first park
 	channels         []*channel
-	subscribedBefore bool // it has subscribed before its first attempt and has not waited since
-	announced        int  // nodes that announced a release since the last clearSignals
-	announcedBy      []bool
-	timer            timer.Timer   // fires soon after the first announcement
-	quiet            clock.Instant // until then announcements do not wake it: earlier ones were fruitless
+	subscribedBefore bool          // it has subscribed before its first attempt and has not waited since
+	timer            timer.Timer   // for what comes first of those two
+	due              clock.Instant // when it tries after a release; 0: none is planned
+	restUntil        clock.Instant // until then it does not listen; 0: it does
+	quietUntil       clock.Instant // until then it does not try after a release, because it did so in vain
+	timed            bool          // the timer was set once
 	poll             *poll         // in flight
 
 	// Used only by the waiter's own goroutine:
 	pause          Backoff
 	reason         Reason // why it made the last attempt
-	tokens         string // that held the names after the last attempt
-	fruitless      int    // successive announcements after which the same tokens held the names
-	holderRenewing bool   // they also held them after an expiry, so their holder extends them
+	tokens         string // that held the names after the last query for them
+	vain           int    // successive attempts after messages while the same tokens held the names
+	foreign        bool   // one of them was not from this library
+	holderRenewing bool   // the same tokens held the names after an expiry, so their holder extends them
 }
 
 // Enter puts the waiter at the end of the queues of its names, and waits for its turn. The names are
@@ -96,7 +101,7 @@ func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contende
 	w.enterLocked()
 	behind, due := w.mustWaitLocked()
 	t.mu.Unlock()
-	return w.awaitTurn(behind, due, t.cfg.Backoff.Min)
+	return w.awaitTurn(behind, due)
 }
 
 // Leave removes the waiter from its queues, at any position, and lets the next one advance. It does
@@ -120,7 +125,7 @@ func (w *Waiter) ClearSignals() {
 
 // Reusable reports whether nothing else uses the waiter once it has left. The timer of a waiter that
 // has received an announcement may be about to fire.
-func (w *Waiter) Reusable() bool { return w.wake == nil && w.announcedBy == nil }
+func (w *Waiter) Reusable() bool { return w.wake == nil && !w.timed }
 
 // mustWaitLocked reports whether this waiter must let others go first: waiters ahead of it, or a
 // lock of this process that holds one of the names and will hand it off. If there are none, due
@@ -140,7 +145,7 @@ func (w *Waiter) mustWaitLocked() (behind, due bool) {
 
 // awaitTurn waits while other waiters of this process go first, or while this process yields to
 // another one.
-func (w *Waiter) awaitTurn(behind, due bool, roundTrip time.Duration) (attempt *vote.Round, err error) {
+func (w *Waiter) awaitTurn(behind, due bool) (attempt *vote.Round, err error) {
 	for behind {
 		if attempt, _, err = w.park(0, none); attempt != nil || err != nil {
 			return attempt, err
@@ -150,7 +155,7 @@ func (w *Waiter) awaitTurn(behind, due bool, roundTrip time.Duration) (attempt *
 		w.table.mu.Unlock()
 	}
 	if due {
-		return nil, w.yield(roundTrip)
+		return w.yield()
 	}
 	return nil, nil
 }
@@ -159,10 +164,10 @@ func (w *Waiter) awaitTurn(behind, due bool, roundTrip time.Duration) (attempt *
 // of the holder's validity, or a poll, whichever is first. It returns as Enter does.
 func (w *Waiter) Wait(seen Contention) (*vote.Round, error) {
 	d, timed := max(w.pause.Next(seen.Took), seen.Pause), ByPoll
-	if seen.Refused {
-		w.noteRefusal(seen.Held)
+	changing := w.noteFailure(seen)
+	if seen.Foreign = seen.Foreign || seen.Assumed && w.foreign; !seen.Assumed {
+		w.foreign = seen.Foreign
 	}
-	w.noteFruitless(seen)
 	var attempt *vote.Round
 	var err error
 	first, confirmed, woken := false, false, none
@@ -173,6 +178,9 @@ func (w *Waiter) Wait(seen Contention) (*vote.Round, error) {
 		}
 	}
 	if !confirmed {
+		if changing && d > seen.Pause {
+			d = min(d, max(w.table.cfg.Backoff.Min, seen.Took)+rand.N(maxBusyPause))
+		}
 		attempt, woken, err = w.park(d, timed)
 	}
 	if confirmed || seen.Held && woken == BySubscription {
@@ -185,54 +193,102 @@ func (w *Waiter) Wait(seen Contention) (*vote.Round, error) {
 	if err != nil || attempt != nil {
 		return attempt, err
 	}
+	return w.continueBy(woken)
+}
+
+// continueBy makes the next attempt, unless others of this process go first.
+func (w *Waiter) continueBy(woken Reason) (*vote.Round, error) {
 	w.reason = woken
 	w.contender.Woken(woken)
 	w.table.mu.Lock()
 	behind, due := w.mustWaitLocked()
 	w.table.mu.Unlock()
-	return w.awaitTurn(behind, due, seen.Took)
+	return w.awaitTurn(behind, due)
 }
 
 // ExpiryMargin is how long after a key's expected end an attempt is made: nodes report TTLs in
 // whole milliseconds.
 const ExpiryMargin = 2 * time.Millisecond
 
-// noteRefusal records that contenders of other processes had votes for the names. It ends this
-// process's streak of holds.
-func (w *Waiter) noteRefusal(held bool) {
+// noteFailure records a failed attempt. If contenders of other processes had votes for the names, this
+// process's streak of holds is over. If the same tokens hold the names after an expiry, their holder extends
+// them, and expiries no longer wake the waiter. It reports whether the names were held by other tokens before.
+func (w *Waiter) noteFailure(seen Contention) (changing bool) {
+	switch {
+	case seen.Assumed:
+	case seen.Tokens != w.tokens || seen.Tokens == "":
+		changing = seen.Tokens != "" && w.tokens != ""
+		w.tokens, w.holderRenewing, w.vain = seen.Tokens, false, 0
+	case w.reason == ByExpiry:
+		w.holderRenewing = true
+	}
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
-	for i := range w.entries {
-		if s := w.entries[i].state; s.holder == nil {
-			s.lostTo(held)
+	now := w.table.now()
+	if w.reason != ByMessage {
+		w.vain = 0
+	} else if w.vain++; w.vain > patience {
+		w.quietUntil = now.Add(min(w.table.cfg.Backoff.Min<<min(w.vain-patience, maxDoublings), w.table.maxPause()))
+		if w.due != 0 { // a message came during the attempt
+			w.planLocked(w.due)
 		}
 	}
-}
-
-// yield lets other processes go first. It yields for longer if they did not use the last
-// opportunity, because they may be farther away from the nodes.
-func (w *Waiter) yield(roundTrip time.Duration) error {
-	t := w.table
-	now, d := t.now(), time.Duration(0)
-	t.mu.Lock()
-	for i := range w.entries {
-		d = max(d, w.entries[i].state.yieldFor(now, 2*roundTrip+t.cfg.Backoff.Min))
+	if !seen.Refused {
+		return changing
 	}
-	t.mu.Unlock()
-	if d == 0 {
-		return nil
-	}
-	w.contender.Waits()
-	_, err := t.sleep(w.ctx, w.done, d, nil)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w.clearSignalsLocked()
 	for i := range w.entries {
 		s := w.entries[i].state
-		// An announcement of our own release would have come earlier.
-		if c := t.channelLocked(s.name); c != nil && c.lastAnnounced.After(now.Add(d/2)) {
-			s.emptyYields = 0
+		if s.took(seen.Took); w.reason == ByMessage {
+			s.refused()
+		}
+		if s.holder == nil {
+			s.lostTo(now)
 		}
 	}
-	return err
+	return changing
+}
+
+// maxBusyPause bounds the pause between the attempts of a waiter that hears of no release and sees that the names
+// change hands. Processes that can't know that it waits leave blindPause for it.
+const maxBusyPause = blindPause
+
+// A waiter that has heard of more releases than patience, and found the same tokens each time, makes pauses,
+// which double: messages may be forged.
+const (
+	patience     = 16
+	maxDoublings = 16
+)
+
+// MayAssumeHeld reports whether a refusal needs no query for its reason: after a release others were faster.
+// Now and then it is queried nevertheless.
+func (w *Waiter) MayAssumeHeld() bool { return w.reason == ByMessage && w.vain%8 != 7 }
+
+// yield lets other processes go first. Meanwhile the waiter hears of their releases.
+func (w *Waiter) yield() (attempt *vote.Round, err error) {
+	t := w.table
+	t.mu.Lock()
+	now, until := t.now(), clock.Instant(0)
+	for i := range w.entries {
+		until = max(until, w.entries[i].state.yieldUntil(now))
+	}
+	t.mu.Unlock()
+	if until == 0 {
+		return nil, nil
+	}
+	var woken Reason
+	if _, confirmed := w.listen(); confirmed {
+		t.mu.Lock()
+		w.planLocked(until)
+		if rest := w.entries[0].state.rest(0, draw()); rest > 0 && len(w.channels) == 1 {
+			w.restLocked(rest)
+		}
+		t.mu.Unlock()
+		attempt, woken, err = w.whileHeld(Contention{FreeIn: -1}, false)
+	} else {
+		attempt, woken, err = w.park(until.Sub(now), ByMessage)
+	}
+	if err != nil || attempt != nil {
+		return attempt, err
+	}
+	return w.continueBy(woken)
 }

@@ -1,0 +1,210 @@
+package pool
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// clusterSubscription is a subscription to the channels of keys in a Cluster. It subscribes to each channel at
+// the master of the key's slot, where a release of the key is published and the subscribers are counted. Each
+// master has a connection of its own. When a slot moves, its channels move after the next slot map.
+type clusterSubscription struct {
+	cluster  *cluster
+	listener command.Listener
+
+	// told is held while the listener is told of a change, so that it hears of changes in their order. mu may be
+	// taken under it.
+	told sync.Mutex
+
+	// mu guards what follows. cluster.mu may be taken under it, and the subscriptions at the masters are called
+	// under it. The listener is not: it may call Add and Remove.
+	mu       sync.Mutex
+	channels map[string]*clusterChannel
+	at       map[*shard]*shardSubscription
+	closed   bool
+}
+
+// clusterChannel is one channel.
+type clusterChannel struct {
+	at        *shardSubscription // nil while its slot has no master
+	confirmed bool
+}
+
+// shardSubscription is the subscription at one master. It passes what it hears on to the whole one's listener.
+type shardSubscription struct {
+	command.Subscription
+	of *clusterSubscription
+}
+
+func (cl *cluster) subscribe(listener command.Listener) command.Subscription {
+	s := &clusterSubscription{
+		cluster: cl, listener: listener, channels: make(map[string]*clusterChannel), at: make(map[*shard]*shardSubscription),
+	}
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	cl.subscriptions[s] = struct{}{}
+	return s
+}
+
+// ownerOf returns the master that has the slot of a channel's key, or nil.
+func (cl *cluster) ownerOf(channel string) *shard {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.slotOwners[command.Slot(strings.TrimPrefix(channel, command.FreePrefix))]
+}
+
+// Add subscribes to a channel, at once if the master of its slot is known.
+func (s *clusterSubscription) Add(channel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.channels[channel] == nil && !s.closed {
+		c := &clusterChannel{}
+		s.channels[channel] = c
+		c.moveLocked(channel, s.atLocked(s.cluster.ownerOf(channel)))
+	}
+}
+
+// moveLocked subscribes at another master; nil: at none.
+func (c *clusterChannel) moveLocked(channel string, to *shardSubscription) {
+	if c.at != nil {
+		c.at.Remove(channel)
+	}
+	if c.at, c.confirmed = to, false; to != nil {
+		to.Add(channel)
+	}
+}
+
+// atLocked returns the subscription at a master, or nil without one.
+func (s *clusterSubscription) atLocked(sh *shard) *shardSubscription {
+	if sh == nil {
+		return nil
+	}
+	one := s.at[sh]
+	if one == nil {
+		one = &shardSubscription{of: s}
+		one.Subscription = newSubscription(sh.node, one)
+		s.at[sh] = one
+	}
+	return one
+}
+
+// Remove unsubscribes from a channel.
+func (s *clusterSubscription) Remove(channel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.channels[channel]; c != nil {
+		c.moveLocked(channel, nil)
+		delete(s.channels, channel)
+	}
+}
+
+// Close ends the subscriptions at all masters.
+func (s *clusterSubscription) Close() {
+	s.cluster.mu.Lock()
+	delete(s.cluster.subscriptions, s)
+	s.cluster.mu.Unlock()
+	s.mu.Lock()
+	s.closed = true
+	all := slices.Collect(maps.Values(s.at))
+	s.mu.Unlock()
+	for _, one := range all {
+		one.Close()
+	}
+}
+
+var errSlotMoved = errors.New("pool: the slot of a channel has moved")
+
+// follow moves channels to the masters that have their slots now, and ends the subscriptions at those that are
+// no longer masters. One goroutine calls it.
+func (s *clusterSubscription) follow() {
+	moved := false
+	var gone []*shardSubscription
+	s.told.Lock()
+	s.mu.Lock()
+	for channel, c := range s.channels {
+		if to := s.atLocked(s.cluster.ownerOf(channel)); to != c.at && !s.closed {
+			c.moveLocked(channel, to)
+			moved = true
+		}
+	}
+	for sh, one := range s.at {
+		if !s.cluster.isMaster(sh) {
+			delete(s.at, sh)
+			gone = append(gone, one)
+		}
+	}
+	s.mu.Unlock()
+	if moved {
+		s.downTold(errSlotMoved)
+	}
+	s.told.Unlock()
+	for _, one := range gone { // not under told, which their goroutines may wait for
+		one.Close()
+	}
+}
+
+// isMaster reports whether a shard has a slot.
+func (cl *cluster) isMaster(sh *shard) bool {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.shards[sh.address] == sh && sh.slotlessSince == 0
+}
+
+// downTold tells the listener that messages were lost, and then which channels are heard all the same. The caller
+// holds told.
+func (s *clusterSubscription) downTold(err error) {
+	s.listener.Down(err)
+	var heard []string
+	s.mu.Lock()
+	for channel, c := range s.channels {
+		if c.confirmed {
+			heard = append(heard, channel)
+		}
+	}
+	s.mu.Unlock()
+	for _, channel := range heard {
+		s.listener.Subscribed(channel)
+	}
+}
+
+// Subscribed passes a confirmation on, unless the channel has moved meanwhile.
+func (one *shardSubscription) Subscribed(channel string) {
+	s := one.of
+	s.told.Lock()
+	defer s.told.Unlock()
+	s.mu.Lock()
+	c := s.channels[channel]
+	here := c != nil && c.at == one
+	if here {
+		c.confirmed = true
+	}
+	s.mu.Unlock()
+	if here {
+		s.listener.Subscribed(channel)
+	}
+}
+
+// Message passes a message on.
+func (one *shardSubscription) Message(channel, payload string) {
+	one.of.listener.Message(channel, payload)
+}
+
+// Down reports that the channels at this master are not heard.
+func (one *shardSubscription) Down(err error) {
+	s := one.of
+	s.told.Lock()
+	defer s.told.Unlock()
+	s.mu.Lock()
+	for _, c := range s.channels {
+		if c.at == one {
+			c.confirmed = false
+		}
+	}
+	s.mu.Unlock()
+	s.downTold(err)
+}

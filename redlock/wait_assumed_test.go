@@ -1,0 +1,54 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
+	"github.com/quorumlock/go-redlock/internal/waiting"
+)
+
+// A waiter hears of a release, another client is faster, and the waiter does not ask who. That one may crash, or
+// never announce its release.
+func TestAHolderThatWasNotAskedForIsPolledSoon(t *testing.T) {
+	late.LeaveOut(t, "it measures times")
+	const soon = waiting.MaxForeignPause + 50*time.Millisecond
+	for name, c := range map[string]struct {
+		token       string
+		ttl, during time.Duration
+	}{
+		"it crashes":               {"0123456789abcdef0123456789abcdef", 100 * time.Millisecond, 0},
+		"it is of another library": {"Zm9yZWlnbiB0b2tlbg==", time.Hour, 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				a, b := fl.process().locker(), fl.process().locker()
+				k := take(fl.t, a, "a", time.Hour)
+				done := waitingFor(bg, b, "a")
+				time.Sleep(5 * time.Second)
+				fl.each(func(m *fakeredis.Master) {
+					taken := false
+					m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+						if !taken && cmd == "SET" {
+							taken = true
+							m.Set("a", c.token, c.ttl)
+						}
+						return "", false
+					})
+				})
+				require.NoError(t, k.Release(bg))
+				time.Sleep(c.during)
+				if c.during > 0 {
+					fl.each(func(m *fakeredis.Master) { m.Del("a") })
+				}
+				freed := time.Now()
+				got := gets(fl.t, done)
+				require.LessOrEqual(t, got.at.Sub(freed), soon+c.ttl)
+				require.NoError(t, got.k.Release(bg))
+			})
+		})
+	}
+}

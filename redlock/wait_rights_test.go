@@ -1,0 +1,102 @@
+package redlock
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
+)
+
+// missing are the optional rights that may be missing, of those that waiting needs and of some others.
+var missing = map[string][]string{
+	"none": nil, "publish": {"PUBLISH"}, "subscribe": {"SUBSCRIBE"}, "numsub": {"PUBSUB"}, "unsubscribe": {"UNSUBSCRIBE"},
+	"channels": {"PUBLISH", "SUBSCRIBE"}, "all of these": {"PUBLISH", "SUBSCRIBE", "PUBSUB", "UNSUBSCRIBE"},
+	"mget": {"MGET"}, "client": {"CLIENT"}, "time": {"TIME"},
+}
+
+// What a node can't tell about other processes costs a process nothing that it would notice: no acquisition
+// takes longer than two round trips and 5 ms, on any kind of node, whatever right is missing.
+func TestALoneProcessWaitsForNobody(t *testing.T) {
+	late.LeaveOut(t, "it measures times")
+	t.Parallel()
+	const trip = time.Millisecond // and as much back
+	check := func(t *testing.T, l *Locker) {
+		t.Helper()
+		require.NoError(t, take(t, l, "first", time.Minute).Release(bg)) // scripts are loaded
+		var mu sync.Mutex
+		var slowest time.Duration
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				for range 100 {
+					began := time.Now()
+					k, err := l.Acquire(bg, "own/"+strconv.Itoa(i), time.Minute)
+					require.NoError(t, err)
+					mu.Lock()
+					slowest = max(slowest, time.Since(began))
+					mu.Unlock()
+					time.Sleep(time.Millisecond)
+					require.NoError(t, k.Release(bg))
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, slowest, 4*trip+5*time.Millisecond, "each goroutine has a name of its own")
+
+		r := race{hold: time.Millisecond}
+		r.run([]*Locker{l}, 4, time.Second)
+		require.LessOrEqual(t, slices.Max(r.gaps), 4*trip+5*time.Millisecond, "they share a name")
+		require.NoError(t, r.h.overlap())
+	}
+	for what, denied := range missing {
+		t.Run("single masters without "+what, func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				fl.each(func(m *fakeredis.Master) {
+					m.Deny(denied...)
+					m.SetDelay(trip)
+				})
+				check(fl.t, fl.locker())
+			})
+		})
+		t.Run("Clusters without "+what, func(t *testing.T) {
+			onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
+				for _, c := range clusters {
+					for _, m := range c.Masters {
+						m.Deny(denied...)
+						m.SetDelay(trip)
+					}
+				}
+				check(t, clusterClient(t, clusters))
+			})
+		})
+	}
+}
+
+// Whatever right is missing, two processes that hold one name again and again both have their turns.
+func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of two processes")
+	t.Parallel()
+	for what, denied := range missing {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				fl.each(func(m *fakeredis.Master) {
+					m.Deny(denied...)
+					m.SetDelay(100 * time.Microsecond)
+				})
+				r := race{hold: 200 * time.Microsecond}
+				r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 4, 2*time.Second)
+				longest, turns := r.turns(2)
+				fl.t.Log("longest", longest, "turns", turns)
+				a, b := float64(turns[0]), float64(turns[1])
+				require.Greater(fl.t, (a+b)*(a+b)/(2*(a*a+b*b)), 0.8, "Jain's index")
+				require.NoError(fl.t, r.h.overlap())
+			})
+		})
+	}
+}
