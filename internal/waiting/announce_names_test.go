@@ -141,7 +141,9 @@ func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 				attempts++
 				w.reason = ByMessage
 				w.ClearSignals()
-				nodes[0].listener.Message(all+"a", "1 1") // during the attempt
+				for _, n := range nodes[:2] { // during the attempt
+					n.listener.Message(all+"a", "1 1")
+				}
 				w.noteFailure(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: "one"})
 			}
 		}

@@ -144,3 +144,23 @@ func TestAPollIsNotSentAfterItsTime(t *testing.T) {
 		}
 	})
 }
+
+// An announcement interrupts a poll. Its last answers must not end the waiter's next park.
+func TestTheAnswersToAnInterruptedPollWakeNobody(t *testing.T) {
+	for _, interrupted := range []bool{true, false} {
+		inPoll(t, make([]bool, 3), func(t *testing.T, p *poll, nodes []*polled) {
+			w := p.waiter
+			if interrupted {
+				w.startPark()
+				_, _, err := w.finishPark(ByMessage, nil)
+				require.NoError(t, err)
+			}
+			for _, n := range nodes {
+				for _, c := range n.commands {
+					p.Answer(c, heldFor(time.Hour))
+				}
+			}
+			require.Equal(t, interrupted, w.woken == none)
+		})
+	}
+}

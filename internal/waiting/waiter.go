@@ -229,8 +229,9 @@ func (w *Waiter) noteFailure(seen Contention) (changing bool) {
 		w.vain = 0
 	} else if w.vain++; w.vain > patience {
 		w.quietUntil = now.Add(min(w.table.cfg.Backoff.Min<<min(w.vain-patience, maxDoublings), w.table.maxPause()))
-		if w.due != 0 { // a message came during the attempt
-			w.planLocked(w.due)
+		if w.woken == ByMessage || w.due != 0 { // by messages during the attempt
+			w.dropWakeupLocked()
+			w.planLocked(w.quietUntil)
 		}
 	}
 	if !seen.Refused {
