@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
@@ -62,7 +63,9 @@ func openGuarded(ctx context.Context, servers []string, o Options) (Adapter, err
 func urls(servers []string) []string {
 	all := make([]string, len(servers))
 	for i, s := range servers {
-		all[i] = "redis://" + s
+		if all[i] = "redis://" + s; strings.Contains(s, ",") { // the members of a Cluster
+			all[i] = "redis+cluster://" + s
+		}
 	}
 	return all
 }

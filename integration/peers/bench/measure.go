@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/integration/peers/load"
@@ -30,13 +32,25 @@ func setUp(ctx context.Context, w workload, kind string, nodes []string) (b *tes
 	if len(nodes) > 0 {
 		return b, b.connect(w, nodes[:w.servers])
 	}
-	if b.servers, err = servers.Start(ctx, w.servers); err != nil {
+	if w.masters > 0 {
+		b.servers, err = servers.StartClusters(ctx, w.servers, w.masters)
+	} else {
+		b.servers, err = servers.Start(ctx, w.servers)
+	}
+	if err != nil {
 		return nil, err
 	}
 	addrs := make([]string, len(b.servers))
 	for i, server := range b.servers {
 		addrs[i] = server.Addr
 		b.spec.PIDs = append(b.spec.PIDs, server.PID())
+	}
+	if w.masters > 0 {
+		b.spec.Asked = addrs
+		for members := range slices.Chunk(addrs, w.masters) {
+			b.spec.Servers = append(b.spec.Servers, strings.Join(members, ","))
+		}
+		return b, nil
 	}
 	return b, b.connect(w, addrs)
 }

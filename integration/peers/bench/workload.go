@@ -26,7 +26,8 @@ const (
 type workload struct {
 	name      string // for --only; the part before the first slash is its section in the document
 	title     string
-	servers   int
+	servers   int // or Clusters
+	masters   int // of each Cluster; 0: single servers
 	fault     fault
 	delay     time.Duration // in each direction between client and servers
 	processes int
@@ -107,7 +108,7 @@ func all(which func(adapters.Kind) bool) (names []string) {
 
 // workloads returns all workloads, in the order of the document.
 func workloads() []workload {
-	return slices.Concat(uncontended(), opening(), faults(), contention(), herds(), waiting(), distance())
+	return slices.Concat(uncontended(), opening(), faults(), contention(), herds(), waiting(), clusters(), distance())
 }
 
 func uncontended() (list []workload) {
@@ -204,6 +205,33 @@ func waiting() []workload {
 			load: load.Spec{Shape: load.Waiters, Goroutines: 1000, For: 3 * time.Second},
 		},
 	}
+}
+
+// clusters are three Clusters of three masters each, beside single masters: nine, of which a lock needs five, and
+// three, which leave the processors more time.
+func clusters() []workload {
+	single := func(n int) baseline {
+		return baseline{fmt.Sprintf("%s, %d single masters", adapters.Ours, n), adapters.Ours, func(w *workload) { w.servers, w.masters = n, 0 }}
+	}
+	all := []workload{
+		{
+			name: "clusters/goroutines=64", title: "64 goroutines, three Clusters of three masters", rounds: 3,
+			load: load.Spec{Shape: load.Uncontended, Goroutines: 64, For: time.Second},
+		},
+		{
+			name: "clusters/processes=2", title: "two processes of 4 goroutines on one name, no hold and no pause", rounds: 3, processes: 2,
+			load: load.Spec{Shape: load.Contention, Goroutines: 4, Names: 1, For: 3 * time.Second},
+		},
+		{
+			name: "clusters/waiters", title: "2,000 goroutines wait for one name", rounds: 1,
+			load: load.Spec{Shape: load.Waiters, Goroutines: 2000, For: 3 * time.Second},
+		},
+	}
+	for i := range all {
+		all[i].servers, all[i].masters = 3, 3
+		all[i].kinds, all[i].baselines = []string{adapters.Ours}, []baseline{single(9), single(3)}
+	}
+	return all
 }
 
 func distance() (list []workload) {

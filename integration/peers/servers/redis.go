@@ -27,8 +27,8 @@ type Server struct {
 // startWithin bounds how long a server may take to answer its first PING.
 const startWithin = 10 * time.Second
 
-// Start runs n servers. They run until ctx is done or [Stop] is called.
-func Start(ctx context.Context, n int) ([]*Server, error) {
+// Start runs n servers, with further arguments. They run until ctx is done or [Stop] is called.
+func Start(ctx context.Context, n int, args ...string) ([]*Server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("servers: redis-server is not installed (apt-get install redis-server, brew install redis), "+
@@ -36,7 +36,7 @@ func Start(ctx context.Context, n int) ([]*Server, error) {
 	}
 	all := make([]*Server, 0, n)
 	for range n {
-		s, err := start(ctx, path)
+		s, err := start(ctx, path, args)
 		if err != nil {
 			return nil, errors.Join(err, Stop(all))
 		}
@@ -46,16 +46,16 @@ func Start(ctx context.Context, n int) ([]*Server, error) {
 }
 
 // start tries up to three ports: another process may take a port after freePort has found it.
-func start(ctx context.Context, path string) (s *Server, err error) {
+func start(ctx context.Context, path string, args []string) (s *Server, err error) {
 	for range 3 {
-		if s, err = startOnce(ctx, path); err == nil {
+		if s, err = startOnce(ctx, path, args); err == nil {
 			return s, nil
 		}
 	}
 	return nil, err
 }
 
-func startOnce(ctx context.Context, path string) (*Server, error) {
+func startOnce(ctx context.Context, path string, args []string) (*Server, error) {
 	addr, port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -64,7 +64,8 @@ func startOnce(ctx context.Context, path string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	own := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+	cmd := exec.CommandContext(ctx, path, append(own, args...)...)
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
