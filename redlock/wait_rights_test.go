@@ -83,14 +83,18 @@ func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
 	late.LeaveOut(t, "it counts the turns of two processes")
 	t.Parallel()
 	for what, denied := range missing {
+		d := 3 * time.Second
+		if what == "publish" {
+			d = 12 * time.Second // each turn ends by a poll of the other process
+		}
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
 				fl.each(func(m *fakeredis.Master) {
 					m.Deny(denied...)
 					m.SetDelay(100 * time.Microsecond)
 				})
-				r := race{hold: 200 * time.Microsecond}
-				r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 4, 2*time.Second)
+				r := race{hold: time.Millisecond}
+				r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 4, d)
 				longest, turns := r.turns(2)
 				fl.t.Log("longest", longest, "turns", turns)
 				a, b := float64(turns[0]), float64(turns[1])
