@@ -127,7 +127,10 @@ func (s *clusterSubscription) follow() {
 	s.told.Lock()
 	s.mu.Lock()
 	for channel, c := range s.channels {
-		if to := s.atLocked(s.cluster.ownerOf(channel)); to != c.at && !s.closed {
+		if s.closed {
+			break
+		}
+		if to := s.atLocked(s.cluster.ownerOf(channel)); to != c.at {
 			c.moveLocked(channel, to)
 			moved = true
 		}

@@ -145,10 +145,14 @@ func (w *Waiter) unsubscribeLocked() {
 	t := w.table
 	for _, c := range w.channels {
 		c.waiter = nil
+		if c.resting {
+			c.endLocked()
+			continue
+		}
 		if !w.subscribedBefore {
 			c.keepUntil = t.now().Add(Linger)
 		}
-		if c.restEndsLocked(); !t.closed {
+		if !t.closed {
 			t.cfg.Timers.Set(&c.timer, c.keepUntil, Linger, c)
 		}
 	}
@@ -161,11 +165,18 @@ func (c *channel) Fire(*timer.Timer) {
 	t := c.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.waiter != nil || t.channels[c.name] != c {
-		return
+	if c.waiter == nil && t.channels[c.name] == c {
+		c.endLocked()
 	}
+}
+
+// endLocked ends the subscription.
+func (c *channel) endLocked() {
+	t := c.table
 	delete(t.channels, c.name)
-	t.removeSubscriptionsLocked(c.name)
+	if !c.resting {
+		t.removeSubscriptionsLocked(c.name)
+	}
 	if len(t.channels) == 0 {
 		t.removeSubscriptionsLocked(t.shared.name)
 		clear(t.shared.confirmed)
@@ -261,10 +272,14 @@ func (l *listener) Message(id, payload string) {
 	if c == nil || c.resting {
 		return
 	}
+	now := l.table.now()
 	another := c.announced == 0 || c.announcedBy[l.node]
-	if another {
+	switch {
+	case another && c.announced > 0 && c.announced < l.table.majority() && now.Before(c.firstAt.Add(AnnounceGrace)):
+		return // one node alone may not put the attempt off again and again
+	case another:
 		clear(c.announcedBy)
-		c.announced, c.firstAt = 0, l.table.now()
+		c.announced, c.firstAt = 0, now
 	}
 	c.announcedBy[l.node] = true
 	if c.announced++; another {

@@ -195,6 +195,8 @@ func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
 			nodes[1].listener.Message(all+"a", "400000 100000")
 		}
 		release()
+		require.Len(t, nodes[0].channels(), 2, "one message alone may be wrong")
+		release()
 		for _, n := range nodes {
 			require.Equal(t, map[string]bool{all: true}, n.channels())
 		}
@@ -246,28 +248,73 @@ func TestAPlanEndsARest(t *testing.T) {
 		both := enter(table, "a", "b")
 		both.listen()
 		table.names["a"].waits(table.now())
-		nodes[0].listener.Message(all+"a", "400000 100000")
+		for _, n := range []*subscriber{nodes[0], nodes[1], nodes[0], nodes[1]} {
+			n.listener.Message(all+"a", "400000 100000")
+		}
 		require.Len(t, nodes[0].channels(), 3, "a waiter for two names does not rest")
 		both.leave()
 		time.Sleep(2 * Linger)
 	})
 }
 
-// A waiter that leaves while it rests leaves a subscription that lingers, as any other does.
+// A waiter that leaves while it rests leaves no subscription that lingers: it would count as one that waits.
 func TestAWaiterMayLeaveWhileItRests(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
 		w.listen()
-		table.names["a"].waits(table.now())
-		nodes[0].listener.Message(all+"a", "400000 100000")
+		table.mu.Lock()
+		w.restLocked(time.Hour)
+		table.mu.Unlock()
 		require.Len(t, nodes[0].channels(), 1)
 		w.leave()
-		require.Len(t, nodes[0].channels(), 2)
-		require.Equal(t, 1, table.cfg.Timers.Len(), "of the channel")
-		time.Sleep(2 * Linger)
-		synctest.Wait()
 		require.Empty(t, nodes[0].channels())
 		require.Zero(t, table.cfg.Timers.Len())
+		_, channels := table.Size()
+		require.Zero(t, channels)
+	})
+}
+
+// The nodes may be at different distances. An attempt after the first one's announcement is in vain then, and the
+// others' announcements are of the same release, or of one that the first node had no part in.
+func TestAnnouncementsFarApartAreNotLost(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		w := enter(table, "a")
+		w.listen()
+		for _, n := range nodes {
+			n.listener.Message(all+"a", "")
+			time.Sleep(AnnounceGrace)
+			synctest.Wait()
+			require.Equal(t, ByMessage, wokenBy(w))
+			w.ClearSignals()
+			time.Sleep(10 * AnnounceGrace)
+			synctest.Wait()
+			require.Equal(t, none, wokenBy(w))
+		}
+		for _, n := range nodes[:2] { // a majority at once
+			n.listener.Message(all+"a", "")
+		}
+		require.Equal(t, ByMessage, wokenBy(w))
+		w.ClearSignals()
+		nodes[2].listener.Message(all+"a", "") // the rest of it
+		time.Sleep(10 * AnnounceGrace)
+		synctest.Wait()
+		require.Equal(t, none, wokenBy(w))
+		w.leave()
+	})
+}
+
+// Otherwise messages of one node alone would put the attempt off without end.
+func TestOneNodeCannotPutAnAttemptOff(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		w := enter(table, "a")
+		w.listen()
+		for range 2 * AnnounceGrace / time.Millisecond {
+			nodes[0].listener.Message(all+"a", "")
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		require.Equal(t, ByMessage, wokenBy(w))
+		w.leave()
 	})
 }
 

@@ -141,6 +141,44 @@ func TestTheNodesReportOfWaitersConcernsAllNames(t *testing.T) {
 	})
 }
 
+// Otherwise the time of a hold would count as a wait, and the process would go before all others next time.
+func TestAHoldEndsTheWaitForEachOfItsNames(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		time.Sleep(time.Millisecond) // the instant 0 stands for none
+		h, c := held(table, "a"), enter(table, "a", "b")
+		for _, s := range table.names {
+			s.waits(table.now())
+		}
+		time.Sleep(10 * time.Millisecond)
+		plan := table.Releasing(h, table.now())
+		plan.Deliver()
+		<-c.begun
+		next := &Hold{Names: []string{"a", "b"}, Began: table.now(), HandedOff: true}
+		table.Acquired(next, &c.Waiter)
+		for name, s := range table.names {
+			require.Zero(t, s.joined, name)
+			require.Equal(t, name == "b", s.waited == 10*time.Millisecond, "the hold of a is part of a streak")
+		}
+		table.Ended(next)
+	})
+}
+
+// Otherwise the time until the next waiter comes would count as a wait.
+func TestWhoGivesUpDoesNotWaitAnyMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		time.Sleep(time.Millisecond)
+		h := held(table, "a")
+		first, second := enter(table, "a"), enter(table, "a")
+		s := table.names["a"]
+		s.waits(table.now())
+		first.leave()
+		require.NotZero(t, s.joined, "the process still waits")
+		second.leave()
+		require.Zero(t, s.joined)
+		table.Ended(h)
+	})
+}
+
 // What the nodes can't know counts if another process was seen within a second.
 func TestWhatIsUnknownCountsAfterAnotherProcessWasSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {

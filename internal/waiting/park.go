@@ -136,5 +136,10 @@ func (w *Waiter) clearSignalsLocked() {
 	if w.due != 0 {
 		w.planLocked(0)
 	}
+	for _, c := range w.channels { // what other nodes announce from now on may be what the attempt needed
+		if c.announced < w.table.majority() {
+			c.announced = 0
+		}
+	}
 	w.dropWakeupLocked()
 }

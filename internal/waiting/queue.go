@@ -73,6 +73,8 @@ func (e *entry) remove() {
 	}
 	if s.first = e.next; s.first != nil {
 		s.first.waiter.advanceLocked()
+	} else {
+		s.joined = 0 // nobody waits any more
 	}
 	s.table.removeIfIdleLocked(s)
 }

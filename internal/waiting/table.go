@@ -98,9 +98,10 @@ func (t *Table) Acquired(h *Hold, w *Waiter) {
 	for _, name := range h.Names {
 		s := t.getOrCreateLocked(name)
 		s.holder = h
-		if !h.HandedOff {
+		if !h.HandedOff || s.holds == 0 { // the handoff may have been of another name
 			s.holdBegins(h.Began, 3*t.cfg.Backoff.Min)
 		}
+		s.joined = 0
 		if w != nil && w.reason == ByMessage {
 			s.granted()
 		}

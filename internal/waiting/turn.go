@@ -51,6 +51,7 @@ const (
 type turn struct {
 	longest time.Duration // about how long those wait whose turn it is
 	waiters int           // as the last release said; 0: unknown
+	before  int           // as the one before said
 	guess   int           // how many that are, if unknown: it doubles when others are faster, and halves when not
 	trip    time.Duration // about how long an attempt takes here
 	heard   clock.Instant // the last release
@@ -65,7 +66,7 @@ type turn struct {
 
 // hear records a release.
 func (t *turn) hear(now clock.Instant, r release) {
-	t.waiters = r.waiters
+	t.before, t.waiters = t.waiters, r.waiters
 	switch d := now.Sub(t.heard); {
 	case t.heard == 0 || d > maxRest:
 	case t.gap == 0:
@@ -115,7 +116,7 @@ func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
 		}
 		rank = min(rank, older)
 	}
-	return time.Duration(rank * float64(t.least()))
+	return min(maxRest, time.Duration(rank*float64(t.least())))
 }
 
 // least returns the shortest slot: an attempt is over before the next one begins.
@@ -165,12 +166,13 @@ const (
 // in [0, 1). About as many processes as are a crowd go on listening, whatever the others have heard. Of those
 // that began to wait at the same time, each has its turn at some time in the next round.
 func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
-	if drawn[0]*float64(t.waiters) >= float64(t.waiters-crowd) {
+	waiters := min(t.waiters, 2*t.before) // no message alone says much
+	if drawn[0]*float64(waiters) >= float64(waiters-crowd) {
 		return 0
 	}
 	d := time.Duration(near*float64(t.longest)) - waited
 	if d <= 0 && t.burst > 0.5 && waited < t.longest*5/4 {
-		d = time.Duration(drawn[1] * float64(t.waiters-crowd) * float64(t.gap))
+		d = time.Duration(drawn[1] * float64(waiters-crowd) * float64(t.gap))
 	}
 	if d < minRest {
 		return 0

@@ -66,8 +66,10 @@ func TestWhoIsFarFromItsTurnRests(t *testing.T) {
 	require.Zero(t, tr.rest(60*time.Millisecond, [2]float64{}), "not for so short a time")
 	require.Zero(t, tr.rest(time.Hour, [2]float64{}))
 	require.Zero(t, queued(5*time.Millisecond, crowd-1).rest(0, [2]float64{}))
-	require.Zero(t, (&turn{waiters: 1000}).rest(0, [2]float64{}), "no release has said an age")
-	require.Equal(t, maxRest, (&turn{waiters: 1000, longest: time.Hour}).rest(0, [2]float64{}))
+	require.Zero(t, (&turn{waiters: 1000, before: 1000}).rest(0, [2]float64{}), "no release has said an age")
+	require.Zero(t, (&turn{waiters: 1000, longest: time.Hour}).rest(0, [2]float64{}), "one message alone may be wrong")
+	require.Equal(t, maxRest, (&turn{waiters: 1000, before: 1000, longest: time.Hour}).rest(0, [2]float64{}))
+	require.Equal(t, maxRest, (&turn{waiters: maxWaiters}).delay(0, [2]float64{0.9, 0}))
 }
 
 // Those before it may be gone. So each waiter also draws a time, and the first of those comes soon.

@@ -286,7 +286,7 @@ func (w *Waiter) yield() (attempt *vote.Round, err error) {
 		t.mu.Unlock()
 		attempt, woken, err = w.whileHeld(Contention{FreeIn: -1}, false)
 	} else {
-		attempt, woken, err = w.park(until.Sub(now), ByMessage)
+		attempt, woken, err = w.park(min(until.Sub(now), maxSlot), ByMessage)
 	}
 	if err != nil || attempt != nil {
 		return attempt, err
