@@ -146,6 +146,7 @@ func TestAHoldEndsTheWaitForEachOfItsNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		time.Sleep(time.Millisecond) // the instant 0 stands for none
 		h, c := held(table, "a"), enter(table, "a", "b")
+		behind := enter(table, "a", "b")
 		for _, s := range table.names {
 			s.waits(table.now())
 		}
@@ -159,6 +160,7 @@ func TestAHoldEndsTheWaitForEachOfItsNames(t *testing.T) {
 			require.Zero(t, s.joined, name)
 			require.Equal(t, name == "b", s.waited == 10*time.Millisecond, "the hold of a is part of a streak")
 		}
+		behind.leave()
 		table.Ended(next)
 	})
 }
