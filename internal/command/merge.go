@@ -1,14 +1,16 @@
 package command
 
+import "slices"
+
 // mergedReleaseScripts are a release of many keys in one call, which announces the freed ones. KEYS are the
 // keys, and ARGV their tokens, the waiters' channel (see NodeSet.WaitersChannel), and for each key how long
-// its holder had waited. It returns the number of keys if all held their tokens and nobody
+// its holder had waited, unless none had. It returns the number of keys if all held their tokens and nobody
 // waits. Otherwise it returns one character for each key: 0 if the key did not hold its token, 1 if it was
 // deleted, 2 if somebody waits for it as well, 3 if that can't be known.
 //
 // Redis takes longer to begin a script than to execute this one for a key. MGET, unlike GET, returns
 // nothing for a key of another type. The rights to PUBSUB and PUBLISH may be missing: see announce.
-var mergedReleaseScripts = scriptPair{plain: script("release+merge", "6cb2024959c113a125f01a60b6bd1c8d21000697", `
+var mergedReleaseScripts = scriptPair{plain: script("release+merge", "535938de10bdd24edda05c69ed96571a338da054", `
 local n = #KEYS
 local values = redis.call('MGET', unpack(KEYS))
 local ours = 0
@@ -33,7 +35,7 @@ if ours > 0 then
   if waiting then
     local counted = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
     for j = 1, ours do
-      local waiters, age = counted[2*j], ARGV[n+1+at[j]]
+      local waiters, age = counted[2*j], ARGV[n+1+at[j]] or '0'
       if not waiters then
         local heard = redis.pcall('PUBLISH', channels[j], age)
         if type(heard) ~= 'number' then out[at[j]] = '3' elseif heard > 0 then out[at[j]] = '2' end
@@ -200,6 +202,9 @@ func MergedCall(args []any, source bool, commands []*Command, marker any) (name 
 			args = append(args, c.token())
 		}
 		args = append(args, first.NodeSet.WaitersChannel)
+		if !slices.ContainsFunc(commands, func(c *Command) bool { return c.span > 0 }) {
+			return name, args // nobody had waited, which is usual
+		}
 		for _, c := range commands {
 			args = append(args, c.age())
 		}
