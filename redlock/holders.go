@@ -31,9 +31,9 @@ type holderQuery struct {
 // error with that reason and with the holder that each node reported. After a refusal it takes one
 // round trip, otherwise none.
 //
-// It makes no query if the waiter may assume the reason. Otherwise it queries the nodes that refused. It also queries nodes that had not answered at the decision,
-// if their answers can change the reason. If they decide between a fault and a split vote, that may
-// take the node timeout. A query that is cut short by the context or by Close changes no reason.
+// It makes no query if the waiter may assume the reason. Otherwise it queries the nodes that refused.
+// It also queries nodes that had not answered at the decision, if their answers can change the reason.
+// If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by the context or by Close changes no reason.
 func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {

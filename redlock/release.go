@@ -130,19 +130,9 @@ type writtenKeys struct {
 	longest  time.Duration // longest TTL that any command set
 	undo     *vote.Round   // the release, or another undo; nil before that, constant afterwards
 
-	others    atomic.Uint32 // command.Others: what nodes reported at the release
+	others    atomic.Uint32 // each command.Others that a node reported at the release, as a bit
 	resumed   bool          // another handle acquired the lock
 	confirmed bool          // the fence took a second round trip
-}
-
-// note records what a node reported about other processes.
-func (k *writtenKeys) note(others command.Others) {
-	for {
-		before := k.others.Load()
-		if uint32(others) <= before || k.others.CompareAndSwap(before, uint32(others)) {
-			return
-		}
-	}
 }
 
 // undoTarget is what an undo deletes the keys of.
@@ -268,7 +258,7 @@ func (lk *Lock) surelyEmptySending(node int) bool {
 var undoEvents = vote.Events{
 	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 		if rep.Outcome == command.Granted && rep.Others != command.NoOthers && r.Request.ReportWaiters {
-			r.Owner.(*Lock).keys.note(rep.Others)
+			r.Owner.(*Lock).keys.others.Or(uint32(rep.Others))
 		}
 		return rep
 	},
@@ -283,7 +273,8 @@ func (lk *Lock) onUndoDecided(r *vote.Round) {
 		lk.armUndoLimit(r)
 	}
 	if r.Request.ReportWaiters {
-		lk.l.waiting.NoteOthers(&lk.hold, lk.lease.EndedAt(), command.Others(lk.keys.others.Load())) //nolint:gosec // see note
+		others := min(lk.keys.others.Load(), uint32(command.OthersWait))
+		lk.l.waiting.NoteOthers(&lk.hold, lk.lease.EndedAt(), command.Others(others)) //nolint:gosec // bounded
 	}
 	if lk.opts.asyncRelease && lk.wasReleased() {
 		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)

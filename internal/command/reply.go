@@ -90,7 +90,7 @@ func Outlasts(ttl, other time.Duration) bool {
 // Others says whether other processes wait for a key.
 type Others uint8
 
-// Larger values take precedence.
+// Larger values take precedence. Each has a bit of its own.
 const (
 	NoOthers      Others = iota
 	OthersUnknown        // a right to count them is missing

@@ -48,7 +48,6 @@ func (w *Waiter) subscribeLocked() {
 			t.channels[id] = c
 			t.addSubscriptionsLocked(id)
 		}
-		c.restEndsLocked()
 		t.cfg.Timers.Clear(&c.timer)
 		c.waiter = w
 		w.channels = append(w.channels, c)
@@ -283,14 +282,14 @@ func (l *listener) Message(id, payload string) {
 	}
 	c.announcedBy[l.node] = true
 	if c.announced++; another {
-		c.plan(parseRelease(payload))
+		c.heardLocked(parseRelease(payload))
 	} else if c.announced == l.table.majority() && c.waiter != nil {
 		c.waiter.dueLocked()
 	}
 }
 
-// plan plans an attempt of the waiter after a release, or a rest.
-func (c *channel) plan(r release) {
+// heardLocked plans an attempt of the waiter after a release, or a rest.
+func (c *channel) heardLocked(r release) {
 	s := c.table.names[c.of]
 	if s == nil {
 		return

@@ -73,7 +73,7 @@ type Waiter struct {
 	wake             signal.Signal // made on the first park
 	channels         []*channel
 	subscribedBefore bool          // it has subscribed before its first attempt and has not waited since
-	timer            timer.Timer   // for what comes first of those two
+	timer            timer.Timer   // for due or restUntil
 	due              clock.Instant // when it tries after a release; 0: none is planned
 	restUntil        clock.Instant // until then it does not listen; 0: it does
 	quietUntil       clock.Instant // until then it does not try after a release, because it did so in vain
@@ -165,9 +165,10 @@ func (w *Waiter) awaitTurn(behind, due bool) (attempt *vote.Round, err error) {
 func (w *Waiter) Wait(seen Contention) (*vote.Round, error) {
 	d, timed := max(w.pause.Next(seen.Took), seen.Pause), ByPoll
 	changing := w.noteFailure(seen)
-	if seen.Foreign = seen.Foreign || seen.Assumed && w.foreign; !seen.Assumed {
-		w.foreign = seen.Foreign
+	if seen.Assumed {
+		seen.Foreign = w.foreign
 	}
+	w.foreign = seen.Foreign
 	var attempt *vote.Round
 	var err error
 	first, confirmed, woken := false, false, none
