@@ -95,10 +95,9 @@ func newRequest(name string, ttl time.Duration) *request {
 	return w
 }
 
-// recycle returns the request to the pool. It keeps a request that has waited or received an
-// announcement out of the pool, because its timer may be about to fire.
+// recycle returns the request to the pool, unless it has waited: its waiter may still be in use.
 func (w *request) recycle() {
-	if w.failures > 0 || w.waits || !w.waiter.Reusable() {
+	if w.failures > 0 || w.waits {
 		return
 	}
 	*w = request{}
@@ -176,7 +175,7 @@ func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 	for {
 		d := pause.Next(seen.Took)
 		if !l.now().Add(d).Before(until) {
-			if seen.blocked > timeout/2 {
+			if seen.Blocked > timeout/2 {
 				lost = unsplit(lost)
 			}
 			return nil, lost

@@ -14,7 +14,6 @@ import (
 // contention describes why a contender did not get a name.
 type contention struct {
 	waiting.Contention
-	blocked time.Duration // how long the same keys have left no quorum
 	// The end of the context, or Close, cut the query short. No other field is set.
 	cut bool
 }
@@ -57,28 +56,32 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	}
 	q.round.ClearTimer()
 	e := votesError(attempt.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
-	var seen contention
-	held := false
+	var seen waiting.Contention
+	var why quorum.Loss
 	q.round.View(func(s vote.Results) {
 		q.fillIn(s, e.Votes)
-		seen.Contention = waiting.ContentionOf(s, len(w.names))
-		if held = seen.Held; !held {
-			seen.FreeIn, seen.Held, seen.blocked = w.sightings.BlockedFor(l.now(), l.readTimeout(), s, func(node int) (left time.Duration, failed bool) {
-				return quarantineLeft(q.votes[node].Err), q.votes[node].Outcome == OutcomeFailed
-			})
-		}
+		seen, why = w.sightings.Explain(l.now(), l.readTimeout(), q.failure(s, e, len(w.names)))
 	})
-	if cut {
+	switch {
+	case cut:
 		return contention{cut: true}, e
-	}
-	blocked := held || seen.blocked > l.readTimeout() || e.foreign()
-	switch refused, failed := e.against(); quorum.LossOf(len(e.Votes), refused, failed, blocked) {
-	case quorum.NoQuorum:
+	case why == quorum.NoQuorum:
 		e.Reason = e.faultReason()
-	case quorum.Split:
+	case why == quorum.Split:
 		e.Split = true
 	}
-	return seen, e
+	return contention{Contention: seen}, e
+}
+
+// failure returns what is known after the query. e has the votes of the attempt and the results of the query.
+func (q *holderQuery) failure(s vote.Results, e *QuorumError, names int) waiting.Failure {
+	f := waiting.Failure{Names: names, Need: s.Need, Foreign: e.foreign(), Nodes: make([]waiting.NodeState, len(q.votes))}
+	f.Refused, f.Failed = e.against()
+	for i := range f.Nodes {
+		v := &q.votes[i]
+		f.Nodes[i] = waiting.NodeState{Keys: s.KeyStates[i], Failed: v.Outcome == OutcomeFailed, Outage: quarantineLeft(v.Err)}
+	}
+	return f
 }
 
 // fillIn adds the results of the query to the votes of the attempt.
@@ -161,7 +164,7 @@ func (q *holderQuery) conclusive(s vote.Results) bool {
 		}
 	}
 	for name := range q.round.Names {
-		for _, left := range waiting.TokensHolding(s, name) {
+		for _, left := range waiting.TokensHolding(s.KeyStates, name) {
 			most = max(most, len(left))
 		}
 	}

@@ -98,12 +98,12 @@ func (w *request) endWait() {
 // Woken reports why the request makes another attempt.
 func (w *request) Woken(why waiting.Reason) { w.locker.traceWoken(w, why) }
 
-// StillHeld reports that the request still waits.
-func (w *request) StillHeld() { w.locker.traceWaiting(w) }
-
 // Polled updates the remaining times of the keys in the error of the last attempt. It copies the
-// error, because a hook may be reading it.
-func (w *request) Polled(until []clock.Instant) {
+// error, because a hook may be reading it. It reports that the request still waits.
+func (w *request) Polled(until []clock.Instant, stillHeld bool) {
+	if stillHeld {
+		defer w.locker.traceWaiting(w)
+	}
 	var last *QuorumError
 	if !errors.As(w.last, &last) {
 		return

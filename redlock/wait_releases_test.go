@@ -312,26 +312,3 @@ func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 		require.Less(t, gets(t, done).took, time.Second)
 	})
 }
-
-// A waiter is notified of a release while it acquires the lock, so its timer may have begun to
-// fire. Its memory must not be reused, or the timer would read what another acquisition writes.
-func TestARequestWithAnAnnouncementIsNotReused(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		a, b := fl.process().locker(), fl.process().locker()
-		k := take(t, a, "a", time.Hour)
-		done := waitingFor(bg, b, "a")
-		pass(time.Second)
-		require.NoError(t, k.Release(bg))
-		require.NoError(t, gets(t, done).k.Release(bg))
-
-		w := newRequest("a", time.Hour)
-		_, err := b.waiting.Enter(bg, &w.waiter, w.names, w)
-		require.NoError(t, err)
-		publisher(t, fl.masters[0], "a")() // the channel is subscribed to before the attempt
-		fl.answered()
-		w.waiter.Leave()
-		w.recycle()
-		require.Equal(t, []string{"a"}, w.names)
-		w.waiter.Fire(nil)
-	})
-}

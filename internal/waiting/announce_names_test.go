@@ -26,17 +26,38 @@ func inSubscribers(t *testing.T, f func(t *testing.T, table *Table, nodes []*sub
 			voters[i] = nodes[i]
 		}
 		c := clock.Runtime()
-		table := NewTable(Config{Nodes: voters, Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second}})
+		table := NewTable(Config{Nodes: voters, Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second}, PollTimeout: time.Second})
 		defer table.cfg.Timers.Stop()
 		time.Sleep(time.Millisecond) // the instant 0 stands for none
 		f(t, table, nodes)
 	})
 }
 
-// wokenBy returns why a waiter was woken.
+// listen subscribes a waiter, as after an attempt that failed because the names are held, and reports whether this call
+// did so.
+func listen(c *contender) (first bool) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	first = c.subs.beginLocked()
+	c.look.expiry = never
+	c.look.listen(never)
+	return first
+}
+
+// told reports whether a waiter relies on announcements.
+func told(c *contender) bool {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	return c.toldLocked()
+}
+
+// wokenBy returns why a waiter would continue now.
 func wokenBy(c *contender) Reason {
-	c.Waiter.table.mu.Lock()
-	defer c.Waiter.table.mu.Unlock()
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if at, why := c.nextLocked(); at <= c.table.now() {
+		return max(why, c.woken)
+	}
 	return c.woken
 }
 
@@ -54,16 +75,16 @@ func TestAWaiterForSeveralNamesReliesOnNoChannelAlone(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 			w := enter(table, "a", "b")
-			w.listen()
+			listen(w)
 			confirm(nodes, all, all+name)
-			require.False(t, w.listens())
+			require.False(t, told(w))
 			w.leave()
 			w.enter("a", "b") // while the subscriptions linger
-			require.False(t, w.subscribedBefore)
+			require.False(t, w.subs.before)
 			confirm(nodes, all+"a", all+"b")
 			w.leave()
 			w.enter("a", "b")
-			require.True(t, w.subscribedBefore)
+			require.True(t, w.subs.before)
 			w.leave()
 		})
 	}
@@ -75,25 +96,25 @@ func TestAChannelIsConfirmedOnlyWhileItIsSubscribedTo(t *testing.T) {
 	for _, late := range []int{0, 3} {
 		inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 			w := enter(table, "a")
-			w.listen()
+			listen(w)
 			confirm(nodes, all, all+"a")
-			require.True(t, w.listens())
+			require.True(t, told(w))
 			for _, n := range nodes {
 				n.listener.Down(nil)
 			}
 			confirm(nodes, all+"a")
-			require.False(t, w.listens(), "the other channel is not confirmed again")
+			require.False(t, told(w), "the other channel is not confirmed again")
 			confirm(nodes, all)
-			require.True(t, w.listens())
+			require.True(t, told(w))
 			w.leave()
 			time.Sleep(2 * Linger)
 			synctest.Wait()
 
 			confirm(nodes[:late], all)
 			w = enter(table, "a")
-			w.listen()
+			listen(w)
 			confirm(nodes, all+"a")
-			require.False(t, w.listens(), "nor is it after its end")
+			require.False(t, told(w), "nor is it after its end")
 			w.leave()
 		})
 	}
@@ -103,7 +124,7 @@ func TestAChannelIsConfirmedOnlyWhileItIsSubscribedTo(t *testing.T) {
 func TestANodeCountsOnceHoweverOftenItAnnounces(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		for range 3 {
 			nodes[0].listener.Message(all+"a", "")
 		}
@@ -118,7 +139,7 @@ func TestANodeCountsOnceHoweverOftenItAnnounces(t *testing.T) {
 func TestAnAnnouncementThatWasDiscardedWakesNobody(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		nodes[0].listener.Message(all+"a", "")
 		w.ClearSignals()
 		time.Sleep(2 * AnnounceGrace)
@@ -132,7 +153,7 @@ func TestAnAnnouncementThatWasDiscardedWakesNobody(t *testing.T) {
 func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		attempts := 0
 		for end := table.now().Add(time.Minute); table.now().Before(end); time.Sleep(time.Millisecond) {
 			nodes[0].listener.Message(all+"a", "1 1")
@@ -144,7 +165,10 @@ func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 				for _, n := range nodes[:2] { // during the attempt
 					n.listener.Message(all+"a", "1 1")
 				}
-				w.noteFailure(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: "one"})
+				w.failed(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: "one"})
+				if listen(w); w.vain > patience {
+					require.Equal(t, none, wokenBy(w))
+				}
 			}
 		}
 		require.Less(t, attempts, patience+80)
@@ -158,7 +182,7 @@ func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 func TestAChannelThatIsConfirmedTwiceWakesOnce(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		confirm(nodes[:2], all, all+"a")
 		require.Equal(t, BySubscription, wokenBy(w))
 		w.ClearSignals()
@@ -174,8 +198,8 @@ func TestAWaiterThatOthersAreFasterThanDoesNotBackOff(t *testing.T) {
 		w := enter(table, "a")
 		w.reason = ByMessage
 		for i := range 100 * patience {
-			w.noteFailure(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: strconv.Itoa(i)})
-			require.Zero(t, w.quietUntil)
+			w.failed(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: strconv.Itoa(i)})
+			require.Zero(t, w.look.quiet)
 		}
 		w.leave()
 		time.Sleep(2 * Linger)
@@ -186,10 +210,11 @@ func TestAWaiterThatOthersAreFasterThanDoesNotBackOff(t *testing.T) {
 func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		confirm(nodes, all, all+"a")
-		w.ClearSignals()
 		table.names["a"].waits(table.now())
+		w.ClearSignals()
+		w.fails(Contention{Held: true, FreeIn: -1, Tokens: "one"})
 		release := func() {
 			nodes[0].listener.Message(all+"a", "400000 100000")
 			nodes[1].listener.Message(all+"a", "400000 100000")
@@ -201,25 +226,52 @@ func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
 			require.Equal(t, map[string]bool{all: true}, n.channels())
 		}
 		release() // was on its way
-		require.True(t, w.listens(), "it relies on it that it will listen in time")
+		require.True(t, told(w), "it relies on it that it will listen in time")
 		time.Sleep(300*time.Millisecond - 1)
 		synctest.Wait()
 		require.Len(t, nodes[0].channels(), 1)
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Len(t, nodes[0].channels(), 2)
-		require.Equal(t, none, wokenBy(w))
-		require.False(t, w.listens())
+		require.False(t, told(w))
+		require.Zero(t, nodes[0].polls.Load())
 		confirm(nodes, all+"a")
-		require.Equal(t, BySubscription, wokenBy(w))
-		w.ClearSignals()
+		synctest.Wait()
+		require.EqualValues(t, 1, nodes[0].polls.Load())
+		require.Empty(t, w.begun, "the name is held")
 		time.Sleep(300 * time.Millisecond)
 		nodes[0].listener.Message(all+"a", "400000 1") // few listen by now
 		require.Len(t, nodes[0].channels(), 2)
 		time.Sleep(2 * AnnounceGrace)
 		synctest.Wait()
-		require.Equal(t, ByMessage, wokenBy(w))
+		require.Len(t, w.begun, 1)
+		require.Equal(t, ByMessage, w.reason)
 		w.leave()
+		time.Sleep(2 * Linger)
+	})
+}
+
+// Otherwise a waiter would try in the slot of another one when it hears of the next release. A slot that comes before its
+// poll wakes it.
+func TestATurnThatIsPutOffIsNotTaken(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		w := enter(table, "a")
+		listen(w)
+		confirm(nodes, all, all+"a")
+		w.ClearSignals()
+		w.fails(Contention{Held: true, FreeIn: -1, Tokens: "one"})
+		plan := func(d time.Duration) {
+			table.mu.Lock()
+			defer table.mu.Unlock()
+			w.planLocked(table.now().Add(d))
+		}
+		began := time.Now()
+		plan(time.Millisecond)
+		plan(10 * time.Millisecond)
+		<-w.begun
+		require.Equal(t, 10*time.Millisecond, time.Since(began))
+		require.Equal(t, ByMessage, w.reason)
+		w.Leave()
 		time.Sleep(2 * Linger)
 	})
 }
@@ -228,25 +280,25 @@ func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
 func TestAPlanEndsARest(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		confirm(nodes, all, all+"a")
 		table.mu.Lock()
 		w.restLocked(time.Hour)
-		require.False(t, w.channels[0].confirmedOnMajority())
+		require.False(t, w.subs.channels[0].confirmedOnMajority())
 		table.mu.Unlock()
 		confirm(nodes, all+"a") // was on its way
-		require.False(t, w.channels[0].confirmedOnMajority(), "it is not subscribed to")
+		require.False(t, w.subs.channels[0].confirmedOnMajority(), "it is not subscribed to")
 		table.mu.Lock()
 		w.planLocked(table.now().Add(time.Hour))
 		table.mu.Unlock()
 		require.Len(t, nodes[0].channels(), 2)
-		require.False(t, w.resting())
+		require.Zero(t, w.look.rest)
 		confirm(nodes, all+"a")
-		require.True(t, w.listens())
+		require.True(t, told(w))
 		w.leave()
 
 		both := enter(table, "a", "b")
-		both.listen()
+		listen(both)
 		table.names["a"].waits(table.now())
 		for _, n := range []*subscriber{nodes[0], nodes[1], nodes[0], nodes[1]} {
 			n.listener.Message(all+"a", "400000 100000")
@@ -261,7 +313,7 @@ func TestAPlanEndsARest(t *testing.T) {
 func TestAWaiterMayLeaveWhileItRests(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		table.mu.Lock()
 		w.restLocked(time.Hour)
 		table.mu.Unlock()
@@ -279,7 +331,7 @@ func TestAWaiterMayLeaveWhileItRests(t *testing.T) {
 func TestAnnouncementsFarApartAreNotLost(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		for _, n := range nodes {
 			n.listener.Message(all+"a", "")
 			time.Sleep(AnnounceGrace)
@@ -307,7 +359,7 @@ func TestAnnouncementsFarApartAreNotLost(t *testing.T) {
 func TestOneNodeCannotPutAnAttemptOff(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
 		w := enter(table, "a")
-		w.listen()
+		listen(w)
 		for range 2 * AnnounceGrace / time.Millisecond {
 			nodes[0].listener.Message(all+"a", "")
 			time.Sleep(time.Millisecond)
@@ -322,7 +374,7 @@ func TestOneNodeCannotPutAnAttemptOff(t *testing.T) {
 func TestACloseLeavesNoTimerOfASubscription(t *testing.T) {
 	inSubscribers(t, func(t *testing.T, table *Table, _ []*subscriber) {
 		w := enter(table, "a", "b")
-		w.listen()
+		listen(w)
 		w.leave()
 		require.Equal(t, 2, table.cfg.Timers.Len())
 		table.Close()

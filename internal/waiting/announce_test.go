@@ -3,6 +3,7 @@ package waiting
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,15 @@ type subscriber struct {
 	command.Node
 	listener command.Listener
 
-	mu  sync.Mutex // guards all
-	all map[string]bool
+	mu    sync.Mutex // guards all
+	all   map[string]bool
+	polls atomic.Int32
+}
+
+// Submit answers a poll: the name is held.
+func (s *subscriber) Submit(c *command.Command) {
+	s.polls.Add(1)
+	c.Answer(heldFor(time.Hour))
 }
 
 // channels returns the channels that are subscribed to.
@@ -63,28 +71,27 @@ func TestAWaiterNeedsTheChannelOfAllWaiters(t *testing.T) {
 			table := NewTable(Config{Nodes: nodes, Clock: c, Timers: timer.New(c), Prefix: "app/", Backoff: Backoff{Min: time.Millisecond, Max: time.Second}})
 			defer table.cfg.Timers.Stop()
 			w := enter(table, "a")
-			first, confirmed := w.listen()
-			require.True(t, first)
-			require.False(t, confirmed)
+			require.True(t, listen(w))
+			require.False(t, told(w))
 			for _, channel := range order {
-				require.False(t, w.listens())
+				require.False(t, told(w))
 				require.Equal(t, none, w.woken)
 				for _, n := range nodes[:2] {
 					require.True(t, n.(*subscriber).channels()[channel])
 					n.(*subscriber).listener.Subscribed(channel)
 				}
 			}
-			require.True(t, w.listens(), "on a majority")
+			require.True(t, told(w), "on a majority")
 			require.Equal(t, BySubscription, w.woken)
 			nodes[0].(*subscriber).listener.Down(nil)
-			require.False(t, w.listens())
+			require.False(t, told(w))
 			w.leave()
 			time.Sleep(2 * Linger)
 			synctest.Wait()
 			for _, n := range nodes {
 				require.Empty(t, n.(*subscriber).channels())
 			}
-			require.False(t, table.shared.confirmedOnMajority())
+			require.False(t, table.channels.shared.confirmedOnMajority())
 		})
 	}
 }
@@ -100,7 +107,7 @@ func TestAWaiterIsWokenBySubscriptionsOnce(t *testing.T) {
 		table := NewTable(Config{Nodes: nodes, Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second}})
 		defer table.cfg.Timers.Stop()
 		w := enter(table, "a", "b")
-		w.listen()
+		listen(w)
 		channels := []string{"redlock:free:", "redlock:free:a", "redlock:free:b"}
 		for _, channel := range channels {
 			for _, n := range nodes[:2] {

@@ -5,8 +5,15 @@
 // order of arrival, and only the head of a queue sends requests to the nodes. A release hands the
 // lock to the head, if the head waits for it, by submitting the head's attempt right after the
 // release. A head that waits for another process subscribes to release announcements and polls the
-// keys in case an announcement is lost. When it tries after an announcement, a turn decides: a pure
-// value, which a simulation tests.
+// keys in case an announcement is lost.
+//
+// Three values decide, without a clock or a goroutine, and have tests that are tables or a simulation:
+//
+//   - [Sightings] (contention.go): why an attempt failed, and what to wait for;
+//   - look (look.go): when a waiter continues, and what it then does;
+//   - turn and streak (turn.go, streak.go): in which order processes try after a release.
+//
+// A [Waiter] does what they say, in one loop (Waiter.await).
 //
 // The package decides no vote. It knows an acquisition as a [Contender], a held lock as a [Hold],
 // and an attempt as a [vote.Round].

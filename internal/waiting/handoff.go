@@ -72,7 +72,11 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant) (next *Waiter, plan H
 		due = due || s.mustYield
 	}
 	plan.Age = plan.Age.Truncate(time.Microsecond) // as it is sent
-	plan.OwnSubscribers = t.ownSubscribersLocked(h.Names)
+	if t.channels.confirmedLocked(h.Names) {
+		// A count that is too high would hide a waiter elsewhere. One that is too low makes this process yield to waiters
+		// that do not exist.
+		plan.OwnSubscribers = 1
+	}
 	for _, name := range h.Names {
 		s := t.names[name]
 		if s == nil {

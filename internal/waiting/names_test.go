@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
@@ -215,7 +214,7 @@ func TestARefusalEndsTheStreaksOfAllNames(t *testing.T) {
 		for _, s := range table.names {
 			s.holds = 5
 		}
-		c.noteFailure(Contention{Refused: true})
+		c.failed(Contention{Refused: true})
 		require.Zero(t, table.names["a"].holds)
 		require.Zero(t, table.names["b"].holds)
 		require.EqualValues(t, 5, table.names["c"].holds, "the refusal came from a lock of this process")
@@ -272,81 +271,4 @@ func TestATimerOfAnEarlierStateLeavesTheNextAlone(t *testing.T) {
 		require.NotNil(t, table.names["a"])
 		table.Ended(h)
 	})
-}
-
-// Otherwise a waiter would attempt again when the first name expires, or would not poll for one that is not of this library.
-func TestTheNameThatIsHeldLongestCounts(t *testing.T) {
-	token := command.NewToken("")
-	state := func(value string, ttl time.Duration) command.KeyState {
-		return command.KeyState{Value: value, TTL: ttl}
-	}
-	for _, reversed := range []bool{false, true} {
-		keys := []command.KeyState{state(token, time.Minute), state("another library's", time.Second)}
-		if reversed {
-			keys[0], keys[1] = keys[1], keys[0]
-		}
-		c := ContentionOf(vote.Results{KeyStates: [][]command.KeyState{keys, keys}, Need: 2}, 2)
-		require.True(t, c.Held)
-		require.Equal(t, time.Minute, c.FreeIn)
-		require.True(t, c.Foreign)
-	}
-}
-
-// Otherwise a waiter would attempt in vain as soon as the first name expires, and then take the second
-// one's holder for a contender with a split vote.
-func TestTheKeyThatBlocksANodeForTheLongestCounts(t *testing.T) {
-	const limit = time.Second
-	key := func(value string, ttl time.Duration) command.KeyState {
-		return command.KeyState{Value: value, TTL: ttl}
-	}
-	inOrder := func(keys []command.KeyState, reversed bool) []command.KeyState {
-		if reversed {
-			keys[0], keys[1] = keys[1], keys[0]
-		}
-		return keys
-	}
-	healthy := func(int) (time.Duration, bool) { return 0, false }
-	for _, reversed := range []bool{false, true} {
-		var all Sightings
-		start := clock.Instant(time.Hour)
-		look := func(after time.Duration, first, second [2]command.KeyState) (time.Duration, bool, time.Duration) {
-			return all.BlockedFor(start.Add(after), limit, vote.Results{
-				Ballots: make([]vote.Ballot, 3), Need: 2,
-				KeyStates: [][]command.KeyState{inOrder(first[:], reversed), inOrder(second[:], reversed), {{}, {}}},
-			}, healthy)
-		}
-		long := [2]command.KeyState{{}, key("other", time.Hour)}
-		both := [2]command.KeyState{key("short", time.Minute), key("long", time.Hour)}
-
-		_, stuck, blocked := look(0, both, long)
-		require.False(t, stuck, "they may be contenders")
-		require.Zero(t, blocked)
-
-		free, stuck, blocked := look(2*limit, both, long)
-		require.True(t, stuck)
-		require.Equal(t, time.Hour, free)
-		require.Equal(t, 2*limit, blocked)
-
-		both[0] = command.KeyState{}
-		free, stuck, blocked = look(3*limit, both, long)
-		require.True(t, stuck, "the other key has not changed")
-		require.Equal(t, time.Hour, free)
-		require.Equal(t, 3*limit, blocked)
-
-		both[0], long[0] = key("new", 2*time.Hour), key("new", 2*time.Hour)
-		free, stuck, _ = look(4*limit, both, long)
-		require.True(t, stuck)
-		require.Equal(t, time.Hour, free, "the new key may be a contender's")
-
-		both[1].TTL = -time.Millisecond
-		long[1].TTL = -time.Millisecond
-		free, stuck, _ = look(5*limit, both, long)
-		require.True(t, stuck)
-		require.Negative(t, free, "they never expire")
-
-		both[1] = key("newer", time.Hour)
-		_, stuck, blocked = look(5*limit, both, long)
-		require.False(t, stuck)
-		require.Equal(t, limit, blocked, "the other name's key is older now")
-	}
 }

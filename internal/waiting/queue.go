@@ -22,22 +22,30 @@ func (q *queue) head() *Waiter {
 	return q.first.waiter
 }
 
+// place is where a waiter stands in the queues of its names. Table.mu guards it. The waiter's own goroutine alone
+// changes entries, and so may read its length without the mutex.
+type place struct {
+	entries []entry  // empty: it has left
+	single  [1]entry // backs entries for one name, the usual case
+	ahead   int      // number of queues in which other waiters are ahead
+}
+
 // enterLocked appends the waiter to the queues of its names, in one step, so that waiters for
 // overlapping sets of names do not wait for each other.
-func (w *Waiter) enterLocked() {
-	w.entries = w.single[:0]
-	if len(w.names) > len(w.single) {
-		w.entries = make([]entry, 0, len(w.names)) // entries must not move
+func (p *place) enterLocked(w *Waiter) {
+	p.entries = p.single[:0]
+	if len(w.names) > len(p.single) {
+		p.entries = make([]entry, 0, len(w.names)) // entries must not move
 	}
 	for _, name := range w.names {
 		s := w.table.getOrCreateLocked(name)
-		w.entries = append(w.entries, entry{waiter: w, state: s, prev: s.last})
-		e := &w.entries[len(w.entries)-1]
+		p.entries = append(p.entries, entry{waiter: w, state: s, prev: s.last})
+		e := &p.entries[len(p.entries)-1]
 		if s.last == nil {
 			s.first = e
 		} else {
 			s.last.next = e
-			w.ahead++
+			p.ahead++
 		}
 		s.last = e
 	}
@@ -45,19 +53,14 @@ func (w *Waiter) enterLocked() {
 
 // atHead reports whether the waiter is at the head of all its queues. It then stays there until it
 // leaves.
-func (w *Waiter) atHead() bool { return len(w.entries) > 0 && w.ahead == 0 }
+func (p *place) atHead() bool { return len(p.entries) > 0 && p.ahead == 0 }
 
 // leaveLocked removes the waiter from its queues, at any position, and lets the next ones advance.
-// It does nothing if the waiter is in no queue.
-func (w *Waiter) leaveLocked() {
-	if len(w.entries) == 0 {
-		return
+func (p *place) leaveLocked() {
+	for i := range p.entries {
+		p.entries[i].remove()
 	}
-	for i := range w.entries {
-		w.entries[i].remove()
-	}
-	w.unsubscribeLocked()
-	w.entries, w.single, w.ahead = nil, [1]entry{}, 0 // keeps no neighbour alive
+	*p = place{} // keeps no neighbour alive
 }
 
 func (e *entry) remove() {
@@ -77,13 +80,4 @@ func (e *entry) remove() {
 		s.joined = 0 // nobody waits any more
 	}
 	s.table.removeIfIdleLocked(s)
-}
-
-// advanceLocked records that the waiter has come to the head of one more queue. At the head of all
-// it is woken, unless a lock of this process still holds one of its names: that lock's release will
-// hand it off.
-func (w *Waiter) advanceLocked() {
-	if w.ahead--; w.ahead == 0 && !w.table.heldLocked(w.names) {
-		w.wakeLocked(ByHandoff)
-	}
 }

@@ -1,11 +1,14 @@
 package waiting
 
 import (
+	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
@@ -40,19 +43,19 @@ type Table struct {
 	// mu guards the fields below, the states in them, and those fields of Waiter that name it.
 	mu       sync.Mutex
 	names    map[string]*nameState
-	channels map[string]*channel // by channel name
-	shared   channel             // of all waiters, subscribed to while there are channels; it has no messages
-	subs     []command.Subscription
+	channels channels
 	closed   bool
 	freeList []*nameState // for reuse: most names are acquired without contention and released soon
 }
 
 // NewTable returns an empty Table.
 func NewTable(cfg Config) *Table {
-	return &Table{
-		cfg: cfg, names: make(map[string]*nameState), channels: make(map[string]*channel),
+	t := &Table{cfg: cfg, names: make(map[string]*nameState)}
+	t.channels = channels{
+		table: t, byName: make(map[string]*channel),
 		shared: channel{name: command.WaitersChannel(cfg.Prefix), confirmed: make([]bool, len(cfg.Nodes))},
 	}
+	return t
 }
 
 // Hold is a lock that this process holds. Its fields are constant while the Table knows it.
@@ -145,8 +148,8 @@ func (t *Table) heldLocked(names []string) bool {
 func (t *Table) Close() {
 	t.mu.Lock()
 	t.closed = true
-	subs := t.subs
-	for _, c := range t.channels {
+	subs := t.channels.subs
+	for _, c := range t.channels.byName {
 		t.cfg.Timers.Clear(&c.timer)
 	}
 	for _, s := range t.names {
@@ -233,7 +236,51 @@ func (t *Table) Queued(name string) (n int) {
 func (t *Table) Size() (names, channels int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.names), len(t.channels)
+	return len(t.names), len(t.channels.byName)
 }
+
+// Sleep waits for d. It returns early with the context's cause, or with Config.ErrClosed.
+func (t *Table) Sleep(ctx context.Context, d time.Duration) error {
+	_, err := t.sleep(ctx, ctx.Done(), d, nil)
+	return err
+}
+
+// sleep waits for d, or until it is woken; NoExpiry is without limit. over reports that d has passed.
+func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration, wake <-chan struct{}) (over bool, err error) {
+	var expired <-chan struct{}
+	if d != NoExpiry {
+		after, stop := timer.After(t.cfg.Clock, d)
+		defer stop()
+		expired = after
+	}
+	select {
+	case <-wake:
+		return false, nil
+	case <-expired:
+		return true, nil
+	case <-done:
+		return false, context.Cause(ctx)
+	case <-t.cfg.Closing:
+		return false, t.cfg.ErrClosed
+	}
+}
+
+// maxPause returns the longest time between two polls of a subscribed waiter.
+func (t *Table) maxPause() time.Duration { return max(MaxPollPause, t.cfg.Backoff.Max) }
+
+// pollPause returns the time to the next poll. soon is for a holder that may not announce its release, or of which
+// nothing is known. The first pause spreads waiters that were woken together.
+func (t *Table) pollPause(first, soon bool) time.Duration {
+	switch longest := t.maxPause(); {
+	case soon:
+		return max(t.cfg.Backoff.Min, MinForeignPause+rand.N(MaxForeignPause-MinForeignPause))
+	case first:
+		return longest*3/4 + rand.N(longest/4)
+	default:
+		return longest * 31 / 32
+	}
+}
+
+func (t *Table) majority() int { return quorum.Majority(len(t.cfg.Nodes)) }
 
 func (t *Table) now() clock.Instant { return t.cfg.Clock.Now() }

@@ -50,6 +50,7 @@ type contender struct {
 	attempt *vote.Round        // that NewAttempt returns; may be nil
 	begun   chan outcome       // of Enter
 	cancel  context.CancelFunc // ends the context of Enter
+	blocked []clock.Instant    // as the last poll found
 }
 
 type outcome struct {
@@ -57,12 +58,11 @@ type outcome struct {
 	err     error
 }
 
-func (c *contender) NewAttempt() *vote.Round { return c.attempt }
-func (c *contender) Failed() []bool          { return make([]bool, 3) }
-func (c *contender) Polled([]clock.Instant)  {}
-func (c *contender) StillHeld()              {}
-func (c *contender) Waits()                  {}
-func (c *contender) Woken(Reason)            {}
+func (c *contender) NewAttempt() *vote.Round              { return c.attempt }
+func (c *contender) Failed() []bool                       { return make([]bool, 3) }
+func (c *contender) Polled(until []clock.Instant, _ bool) { c.blocked = until }
+func (c *contender) Waits()                               {}
+func (c *contender) Woken(Reason)                         {}
 
 // enter returns a new contender in the queues of names, which waits or has its turn.
 func enter(t *Table, names ...string) *contender {
@@ -81,6 +81,23 @@ func (c *contender) enter(names ...string) {
 		c.begun <- outcome{attempt, err}
 	}()
 	synctest.Wait()
+}
+
+// fails is the failure of its attempt. It returns when the contender waits, or has its turn again.
+func (c *contender) fails(seen Contention) {
+	<-c.begun
+	go func() {
+		attempt, err := c.Wait(seen)
+		c.begun <- outcome{attempt, err}
+	}()
+	synctest.Wait()
+}
+
+// failed records the failure of its attempt, and does not wait.
+func (c *contender) failed(seen Contention) step {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	return c.failedLocked(seen)
 }
 
 // hasTurn reports whether the contender is at the head and was told so.

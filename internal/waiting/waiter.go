@@ -3,11 +3,11 @@ package waiting
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/signal"
-	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -21,10 +21,8 @@ type Contender interface {
 	// Failed returns which nodes failed in the last attempt.
 	Failed() []bool
 	// Polled reports what a poll found: until when each node cannot grant the names, or 0 for a node
-	// that can.
-	Polled(until []clock.Instant)
-	// StillHeld reports that the poll found the names still held and the waiter goes on waiting.
-	StillHeld()
+	// that can. stillHeld reports that the waiter goes on waiting.
+	Polled(until []clock.Instant, stillHeld bool)
 	// Waits reports that the waiter is about to wait, for any reason, also for its first attempt. It is
 	// called again when the waiter waits again.
 	Waits()
@@ -32,29 +30,10 @@ type Contender interface {
 	Woken(Reason)
 }
 
-// Contention describes why an attempt failed.
-type Contention struct {
-	// Held reports that it is no split vote: one token is on a quorum, or no contender can have a
-	// quorum.
-	Held bool
-	// FreeIn is the time until that can be over without a release. It is negative if unknown.
-	FreeIn time.Duration
-	// Tokens identifies the tokens that are on a quorum, for all names.
-	Tokens string
-	// Foreign reports that a token is not from this library, so its release is not announced.
-	Foreign bool
-
-	Took  time.Duration // duration of the attempt until its decision
-	Pause time.Duration // the least pause before the next attempt, as after a quarantine
-	// Refused reports that contenders of other processes had votes.
-	Refused bool
-	// Assumed reports that no node was queried: see MayAssumeHeld.
-	Assumed bool
-}
-
 // Waiter is a contender for a lock, queued or at the head. It is part of its acquisition, so that
 // one that does not wait allocates nothing. The zero Waiter is ready for use. Its methods are for
-// one goroutine. A Waiter must not be copied or reused after Enter unless Reusable reports true.
+// one goroutine. A Waiter must not be copied after Enter, nor reused if it has waited: a release may be about to hand
+// a lock to it, or a node to answer its poll.
 type Waiter struct {
 	table     *Table
 	ctx       context.Context // may be the user's, so only the waiter's own goroutine calls it
@@ -64,30 +43,32 @@ type Waiter struct {
 
 	// Guarded by Table.mu. The waiter's own goroutine alone changes entries, and so may read its length
 	// without the mutex.
-	entries          []entry  // in the queues; empty: it has left
-	single           [1]entry // backs entries for one name, the usual case
-	ahead            int      // number of queues in which other waiters are ahead
-	phase            phase
-	handoff          *vote.Round // an attempt that was begun for it
-	woken            Reason
-	wake             signal.Signal // made on the first park
-	channels         []*channel
-	subscribedBefore bool          // it has subscribed before its first attempt and has not waited since
-	timer            timer.Timer   // for due or restUntil
-	due              clock.Instant // when it tries after a release; 0: none is planned
-	restUntil        clock.Instant // until then it does not listen; 0: it does
-	quietUntil       clock.Instant // until then it does not try after a release, because it did so in vain
-	timed            bool          // the timer was set once
-	poll             *poll         // in flight
+	place
+	subs    subscribed
+	look    look
+	phase   phase
+	handoff *vote.Round // an attempt that was begun for it
+	woken   Reason
+	wake    signal.Signal // made on the first park
+	asleep  clock.Instant // while it is parked: when it continues by itself
+	poll    *poll         // in flight
 
 	// Used only by the waiter's own goroutine:
-	pause          Backoff
-	reason         Reason // why it made the last attempt
-	tokens         string // that held the names after the last query for them
-	vain           int    // successive attempts after messages while the same tokens held the names
-	foreign        bool   // one of them was not from this library
-	holderRenewing bool   // the same tokens held the names after an expiry, so their holder extends them
+	pause   Backoff
+	reason  Reason // why it made the last attempt
+	tokens  string // that held the names after the last query for them
+	vain    int    // successive attempts after messages while the same tokens held the names
+	foreign bool   // one of them was not from this library
 }
+
+// phase is the state of a waiter with regard to handoffs.
+type phase uint8
+
+const (
+	running   phase = iota // it makes attempts itself, or has left
+	parked                 // it can receive a handoff
+	receiving              // it is receiving a handoff
+)
 
 // Enter puts the waiter at the end of the queues of its names, and waits for its turn. The names are
 // distinct. After Enter, also if the context panics, the waiter must leave by Leave or Acquired.
@@ -98,10 +79,14 @@ func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contende
 	w.table, w.ctx, w.done, w.names, w.contender = t, ctx, ctx.Done(), names, c
 	w.pause = t.cfg.Backoff
 	t.mu.Lock()
-	w.enterLocked()
-	behind, due := w.mustWaitLocked()
+	w.enterLocked(w)
+	w.subs.waiter = w
+	turn := w.turnLocked()
 	t.mu.Unlock()
-	return w.awaitTurn(behind, due)
+	if turn {
+		return nil, nil
+	}
+	return w.await(sleeps)
 }
 
 // Leave removes the waiter from its queues, at any position, and lets the next one advance. It does
@@ -115,6 +100,25 @@ func (w *Waiter) Leave() {
 	w.leaveLocked()
 }
 
+// leaveLocked removes the waiter from its queues. It does nothing if the waiter is in no queue.
+func (w *Waiter) leaveLocked() {
+	if len(w.entries) > 0 {
+		w.place.leaveLocked()
+		w.subs.endLocked()
+		w.look.plan(0)
+		w.poll = nil
+	}
+}
+
+// advanceLocked records that the waiter has come to the head of one more queue. At the head of all
+// it is woken, unless a lock of this process still holds one of its names: that lock's release will
+// hand it off.
+func (w *Waiter) advanceLocked() {
+	if w.ahead--; w.ahead == 0 && !w.table.heldLocked(w.names) {
+		w.wakeLocked(ByHandoff)
+	}
+}
+
 // ClearSignals discards the announcements and wake-ups received so far. It precedes each attempt
 // but the first.
 func (w *Waiter) ClearSignals() {
@@ -123,136 +127,184 @@ func (w *Waiter) ClearSignals() {
 	w.clearSignalsLocked()
 }
 
-// Reusable reports whether nothing else uses the waiter once it has left. The timer of a waiter that
-// has received an announcement may be about to fire.
-func (w *Waiter) Reusable() bool { return w.wake == nil && !w.timed }
-
-// mustWaitLocked reports whether this waiter must let others go first: waiters ahead of it, or a
-// lock of this process that holds one of the names and will hand it off. If there are none, due
-// reports whether another process must have its turn. It clears the signals received so far.
-func (w *Waiter) mustWaitLocked() (behind, due bool) {
-	w.clearSignalsLocked()
-	behind = !w.atHead()
-	for i := range w.entries {
-		s := w.entries[i].state
-		behind, due = behind || s.holder != nil, due || s.mustYield
+func (w *Waiter) clearSignalsLocked() {
+	if w.look.due != 0 {
+		w.look.plan(0)
 	}
-	if !behind {
-		w.resubscribeLocked()
-	}
-	return behind, due
-}
-
-// awaitTurn waits while other waiters of this process go first, or while this process yields to
-// another one.
-func (w *Waiter) awaitTurn(behind, due bool) (attempt *vote.Round, err error) {
-	for behind {
-		if attempt, _, err = w.park(0, none); attempt != nil || err != nil {
-			return attempt, err
-		}
-		w.table.mu.Lock()
-		behind, due = w.mustWaitLocked()
-		w.table.mu.Unlock()
-	}
-	if due {
-		return w.yield()
-	}
-	return nil, nil
+	w.subs.forgetLocked()
+	w.poll, w.woken = nil, none
+	w.wake.Clear()
 }
 
 // Wait waits after a failed attempt until another one may succeed: until an announcement, the end
 // of the holder's validity, or a poll, whichever is first. It returns as Enter does.
 func (w *Waiter) Wait(seen Contention) (*vote.Round, error) {
-	d, timed := max(w.pause.Next(seen.Took), seen.Pause), ByPoll
-	changing := w.noteFailure(seen)
-	if seen.Assumed {
-		seen.Foreign = w.foreign
-	}
-	w.foreign = seen.Foreign
-	var attempt *vote.Round
-	var err error
-	first, confirmed, woken := false, false, none
-	if seen.Held {
-		first, confirmed = w.listen()
-		if free := seen.FreeIn + ExpiryMargin; seen.FreeIn >= 0 && free < d {
-			d, timed = free, ByExpiry
-		}
-	}
-	if !confirmed {
-		if changing && d > seen.Pause {
-			d = min(d, max(w.table.cfg.Backoff.Min, seen.Took)+rand.N(maxBusyPause))
-		}
-		attempt, woken, err = w.park(d, timed)
-	}
-	if confirmed || seen.Held && woken == BySubscription {
-		// It was no split vote, so the next split vote begins with short pauses again.
-		w.pause.reset()
-		// The lock may have been released before the subscription.
-		pollAtOnce := first || !confirmed
-		attempt, woken, err = w.whileHeld(seen, pollAtOnce)
-	}
-	if err != nil || attempt != nil {
-		return attempt, err
-	}
-	return w.continueBy(woken)
-}
-
-// continueBy makes the next attempt, unless others of this process go first.
-func (w *Waiter) continueBy(woken Reason) (*vote.Round, error) {
-	w.reason = woken
-	w.contender.Woken(woken)
 	w.table.mu.Lock()
-	behind, due := w.mustWaitLocked()
+	s := w.failedLocked(seen)
 	w.table.mu.Unlock()
-	return w.awaitTurn(behind, due)
+	return w.await(s)
 }
 
-// ExpiryMargin is how long after a key's expected end an attempt is made: nodes report TTLs in
-// whole milliseconds.
-const ExpiryMargin = 2 * time.Millisecond
+// await waits until the waiter makes an attempt. It is the only place in which one waits.
+func (w *Waiter) await(s step) (*vote.Round, error) {
+	var woken Reason
+	for {
+		switch s {
+		case polls:
+			w.startPoll()
+		case concludes:
+			s, woken = w.endPoll(), ByPoll
+		}
+		if s == tries && w.mayTry(woken) {
+			return nil, nil
+		}
+		var attempt *vote.Round
+		var err error
+		if attempt, woken, err = w.park(); attempt != nil || err != nil {
+			return attempt, err
+		}
+		s = w.after(woken)
+	}
+}
 
-// noteFailure records a failed attempt. If contenders of other processes had votes for the names, this
-// process's streak of holds is over. If the same tokens hold the names after an expiry, their holder extends
-// them, and expiries no longer wake the waiter. It reports whether the names were held by other tokens before.
-func (w *Waiter) noteFailure(seen Contention) (changing bool) {
-	switch {
-	case seen.Assumed:
-	case seen.Tokens != w.tokens || seen.Tokens == "":
-		changing = seen.Tokens != "" && w.tokens != ""
-		w.tokens, w.holderRenewing, w.vain = seen.Tokens, false, 0
-	case w.reason == ByExpiry:
-		w.holderRenewing = true
+// startPoll submits a poll to all nodes.
+func (w *Waiter) startPoll() {
+	p := newPoll(w, w.contender.Failed())
+	w.table.mu.Lock()
+	w.poll = p
+	w.look.poll(p.until)
+	if w.woken <= BySubscription { // the poll finds what woke it
+		w.woken = none
+		w.wake.Clear()
+	}
+	w.table.mu.Unlock()
+	p.submit() // all nodes may answer before the waiter parks
+}
+
+// endPoll looks at the answers, and returns what the waiter does next.
+func (w *Waiter) endPoll() step {
+	t := w.table
+	next := t.now().Add(t.pollPause(false, w.foreign))
+	t.mu.Lock()
+	blocked := slices.Clone(w.poll.blocked)
+	expiry, free := freeAt(blocked)
+	s := w.look.answered(free, expiry, next)
+	if w.poll = nil; w.woken == byAnswer {
+		w.woken = none
+	}
+	t.mu.Unlock()
+	w.contender.Polled(blocked, s == sleeps)
+	return s
+}
+
+// mayTry reports whether the waiter makes an attempt now. Otherwise others go first.
+func (w *Waiter) mayTry(woken Reason) bool {
+	if !w.look.queued {
+		w.reason = woken
+		w.contender.Woken(woken)
 	}
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
-	now := w.table.now()
-	if w.reason != ByMessage {
-		w.vain = 0
-	} else if w.vain++; w.vain > patience {
-		w.quietUntil = now.Add(min(w.table.cfg.Backoff.Min<<min(w.vain-patience, maxDoublings), w.table.maxPause()))
-		if w.woken == ByMessage || w.due != 0 { // by messages during the attempt
-			w.dropWakeupLocked()
-			w.planLocked(w.quietUntil)
-		}
-	}
-	if !seen.Refused {
-		return changing
-	}
+	return w.turnLocked()
+}
+
+// turnLocked reports whether the waiter makes an attempt now. Otherwise others go first: waiters ahead of it, a lock
+// of this process that holds one of the names and will hand it off, or other processes. It clears the signals received
+// so far.
+func (w *Waiter) turnLocked() bool {
+	w.clearSignalsLocked()
+	behind, due := !w.atHead(), false
 	for i := range w.entries {
 		s := w.entries[i].state
-		if s.took(seen.Took); w.reason == ByMessage {
-			s.refused()
-		}
-		if s.holder == nil {
-			s.lostTo(now)
+		behind, due = behind || s.holder != nil, due || s.mustYield
+	}
+	if behind {
+		w.look.queued = true
+		return false
+	}
+	w.subs.resumeLocked()
+	return !due || !w.yieldLocked()
+}
+
+// yieldLocked lets other processes go first, and reports whether it does. Meanwhile the waiter hears of their
+// releases.
+func (w *Waiter) yieldLocked() bool {
+	t := w.table
+	now, until := t.now(), clock.Instant(0)
+	for i := range w.entries {
+		until = max(until, w.entries[i].state.yieldUntil(now))
+	}
+	if until == 0 {
+		return false
+	}
+	w.subs.beginLocked()
+	if w.look.held, w.look.expiry = false, never; !w.toldLocked() {
+		w.look.pause(min(until, now.Add(maxSlot)), ByMessage)
+		return true
+	}
+	w.look.listen(now.Add(t.pollPause(true, false)))
+	w.planLocked(until)
+	if rest := w.entries[0].state.rest(0, draw()); rest > 0 && len(w.names) == 1 {
+		w.restLocked(rest)
+	}
+	return true
+}
+
+// failedLocked decides what the waiter waits for after a failed attempt.
+func (w *Waiter) failedLocked(seen Contention) step {
+	t, l := w.table, &w.look
+	now := t.now()
+	changing := w.noteTokens(seen)
+	w.noteMessageLocked(now)
+	if seen.Refused {
+		w.noteRefusalLocked(now, seen.Took)
+	}
+	if l.held, l.expiry = seen.Held, never; seen.Held && seen.FreeIn >= 0 {
+		l.expiry = now.Add(seen.FreeIn + ExpiryMargin)
+	}
+	if seen.Held {
+		first := w.subs.beginLocked()
+		if w.toldLocked() {
+			w.pause.reset() // it was no split vote, so the next split vote begins with short pauses again
+			l.listen(now.Add(t.pollPause(true, w.foreign || seen.Assumed)))
+			if first {
+				return polls // the lock may have been released before the subscription
+			}
+			return sleeps
 		}
 	}
+	d := max(w.pause.Next(seen.Took), seen.Pause)
+	if changing && d > seen.Pause {
+		d = min(d, max(t.cfg.Backoff.Min, seen.Took)+rand.N(maxBusyPause))
+	}
+	l.pause(now.Add(d), ByPoll)
+	return sleeps
+}
+
+// noteTokens records which tokens hold the names. If the same ones do after an expiry, their holder extends them, and
+// expiries no longer wake the waiter. It reports whether others held them before.
+func (w *Waiter) noteTokens(seen Contention) (changing bool) {
+	switch {
+	case seen.Assumed:
+		return false // nothing was seen
+	case seen.Tokens != w.tokens || seen.Tokens == "":
+		changing = seen.Tokens != "" && w.tokens != ""
+		w.tokens, w.look.renewing, w.vain = seen.Tokens, false, 0
+	case w.reason == ByExpiry:
+		w.look.renewing = true
+	}
+	w.foreign = seen.Foreign
 	return changing
 }
 
-// maxBusyPause bounds the pause between the attempts of a waiter that hears of no release and sees that the names
-// change hands. Processes that can't know that it waits leave blindPause for it.
-const maxBusyPause = blindPause
+// noteMessageLocked makes pauses, which double, if attempts after many messages were in vain.
+func (w *Waiter) noteMessageLocked(now clock.Instant) {
+	if w.reason != ByMessage {
+		w.vain = 0
+	} else if w.vain++; w.vain > patience {
+		w.look.ignore(now.Add(min(w.table.cfg.Backoff.Min<<min(w.vain-patience, maxDoublings), w.table.maxPause())))
+	}
+}
 
 // A waiter that has heard of more releases than patience, and found the same tokens each time, makes pauses,
 // which double: messages may be forged.
@@ -261,36 +313,132 @@ const (
 	maxDoublings = 16
 )
 
+// noteRefusalLocked records that contenders of other processes had votes for the names, which ends this process's
+// streak of holds.
+func (w *Waiter) noteRefusalLocked(now clock.Instant, took time.Duration) {
+	for i := range w.entries {
+		s := w.entries[i].state
+		if s.took(took); w.reason == ByMessage {
+			s.refused()
+		}
+		if s.holder == nil {
+			s.lostTo(now)
+		}
+	}
+}
+
+// ExpiryMargin is how long after a key's expected end an attempt is made: nodes report TTLs in
+// whole milliseconds.
+const ExpiryMargin = 2 * time.Millisecond
+
+// maxBusyPause bounds the pause between the attempts of a waiter that hears of no release and sees that the names
+// change hands. Processes that can't know that it waits leave blindPause for it.
+const maxBusyPause = blindPause
+
 // MayAssumeHeld reports whether a refusal needs no query for its reason: after a release others were faster.
 // Now and then it is queried nevertheless.
 func (w *Waiter) MayAssumeHeld() bool { return w.reason == ByMessage && w.vain%8 != 7 }
 
-// yield lets other processes go first. Meanwhile the waiter hears of their releases.
-func (w *Waiter) yield() (attempt *vote.Round, err error) {
+// park sleeps until the waiter continues. It returns why, or an attempt that was handed off meanwhile, or an error if
+// the context ended or the Locker was closed.
+func (w *Waiter) park() (*vote.Round, Reason, error) {
+	w.contender.Waits()
+	var err error
+	d, over := w.startPark()
+	if d > 0 {
+		over, err = w.table.sleep(w.ctx, w.done, d, w.wake)
+	}
+	return w.finishPark(over, err)
+}
+
+// startPark returns for how long the waiter sleeps, at most; 0 if it continues at once. over reports that this is as
+// planned: nobody woke it.
+func (w *Waiter) startPark() (d time.Duration, over bool) {
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	if w.wake == nil {
+		w.wake = signal.New()
+	}
+	w.phase = parked
+	w.asleep, _ = w.nextLocked()
+	switch {
+	case w.woken != none:
+		return 0, false
+	case w.asleep == never:
+		return NoExpiry, false
+	}
+	d = w.asleep.Sub(w.table.now())
+	return d, d <= 0
+}
+
+// finishPark ends a park. over reports that the planned time has come: announcements may have changed the plan.
+func (w *Waiter) finishPark(over bool, err error) (*vote.Round, Reason, error) {
 	t := w.table
 	t.mu.Lock()
-	now, until := t.now(), clock.Instant(0)
-	for i := range w.entries {
-		until = max(until, w.entries[i].state.yieldUntil(now))
-	}
-	t.mu.Unlock()
-	if until == 0 {
-		return nil, nil
-	}
-	var woken Reason
-	if _, confirmed := w.listen(); confirmed {
-		t.mu.Lock()
-		w.planLocked(until)
-		if rest := w.entries[0].state.rest(0, draw()); rest > 0 && len(w.channels) == 1 {
-			w.restLocked(rest)
-		}
+	defer t.mu.Unlock()
+	for w.phase == receiving && w.handoff == nil { // receive is about to be called
 		t.mu.Unlock()
-		attempt, woken, err = w.whileHeld(Contention{FreeIn: -1}, false)
-	} else {
-		attempt, woken, err = w.park(min(until.Sub(now), maxSlot), ByMessage)
+		<-w.wake
+		t.mu.Lock()
 	}
-	if err != nil || attempt != nil {
-		return attempt, err
+	attempt, woken := w.handoff, w.woken
+	if at, why := w.nextLocked(); over && at <= w.asleep {
+		woken = max(woken, why)
 	}
-	return w.continueBy(woken)
+	w.phase, w.handoff, w.asleep = running, nil, 0
+	if attempt != nil {
+		return attempt, ByHandoff, nil // the receiver of the attempt checks the context
+	}
+	return nil, woken, err
+}
+
+// after returns what the waiter does after it was woken.
+func (w *Waiter) after(woken Reason) step {
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	if woken == byRest {
+		w.listenAgainLocked()
+	}
+	return w.look.after(woken, w.toldLocked())
+}
+
+// nextLocked returns when the waiter continues by itself, and why.
+func (w *Waiter) nextLocked() (clock.Instant, Reason) { return w.look.next(w.subs.graceLocked()) }
+
+// planLocked plans an attempt, in place of another one or of a rest.
+func (w *Waiter) planLocked(at clock.Instant) {
+	w.listenAgainLocked()
+	w.look.plan(at)
+	w.replanLocked()
+}
+
+// restLocked ends the subscription to the only name for a while: the waiter is far from its turn, and to hear of
+// each release costs all processes more than it is worth. When it subscribes again it polls, since nobody may
+// listen by then.
+func (w *Waiter) restLocked(d time.Duration) {
+	w.subs.channels[0].restLocked()
+	w.look.due, w.look.rest = 0, w.table.now().Add(d)
+	w.replanLocked()
+}
+
+// listenAgainLocked ends a rest.
+func (w *Waiter) listenAgainLocked() {
+	w.look.rest = 0
+	w.subs.listenAgainLocked()
+}
+
+// toldLocked reports whether the waiter is told of releases, or need not be for now.
+func (w *Waiter) toldLocked() bool { return w.look.rest != 0 || w.subs.confirmedLocked() }
+
+// replanLocked wakes the waiter if it sleeps for too long.
+func (w *Waiter) replanLocked() {
+	if at, _ := w.nextLocked(); at < w.asleep {
+		w.wake.Set()
+	}
+}
+
+// wakeLocked wakes the waiter.
+func (w *Waiter) wakeLocked(why Reason) {
+	w.woken = max(w.woken, why)
+	w.wake.Set()
 }

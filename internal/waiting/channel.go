@@ -1,0 +1,365 @@
+package waiting
+
+import (
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/timer"
+)
+
+// channels are the release channels that this process subscribes to. Table.mu guards them.
+type channels struct {
+	table  *Table
+	byName map[string]*channel // by channel name
+	shared channel             // of all waiters, subscribed to while there are others; it has no messages
+	subs   []command.Subscription
+}
+
+// ofLocked returns the release channel of a name, or nil if there is no subscription.
+func (all *channels) ofLocked(name string) *channel {
+	if len(all.byName) == 0 {
+		return nil // the usual case; it avoids building the channel's name
+	}
+	return all.byName[command.FreePrefix+all.table.cfg.Prefix+name]
+}
+
+// connectLocked makes the subscription of each node, and reports whether there is any.
+func (all *channels) connectLocked() (some bool) {
+	if all.subs == nil {
+		nodes := all.table.cfg.Nodes
+		all.subs = make([]command.Subscription, len(nodes))
+		for i, n := range nodes {
+			if s, ok := n.(command.Subscriber); ok {
+				all.subs[i] = s.Subscribe(&listener{channels: all, node: i})
+			}
+		}
+	}
+	for _, s := range all.subs {
+		some = some || s != nil
+	}
+	return some
+}
+
+// addLocked returns the release channel of a name, and subscribes to it unless that was done before.
+func (all *channels) addLocked(name string) *channel {
+	if len(all.byName) == 0 {
+		all.subscribeLocked(all.shared.name)
+	}
+	id := command.FreePrefix + all.table.cfg.Prefix + name
+	c := all.byName[id]
+	if c == nil {
+		n := len(all.table.cfg.Nodes)
+		c = &channel{all: all, name: id, of: name, confirmed: make([]bool, n), announcedBy: make([]bool, n)}
+		all.byName[id] = c
+		all.subscribeLocked(id)
+	}
+	all.table.cfg.Timers.Clear(&c.timer)
+	return c
+}
+
+// removeLocked ends the subscription to a channel.
+func (all *channels) removeLocked(c *channel) {
+	delete(all.byName, c.name)
+	if !c.resting {
+		all.unsubscribeLocked(c.name)
+	}
+	if len(all.byName) == 0 {
+		all.unsubscribeLocked(all.shared.name)
+		clear(all.shared.confirmed)
+	}
+}
+
+func (all *channels) subscribeLocked(id string) {
+	for _, sub := range all.subs {
+		if sub != nil {
+			sub.Add(id)
+		}
+	}
+}
+
+func (all *channels) unsubscribeLocked(id string) {
+	for _, sub := range all.subs {
+		if sub != nil {
+			sub.Remove(id)
+		}
+	}
+}
+
+// confirmedLocked reports whether the subscriptions to all names are in effect on a majority of the nodes.
+func (all *channels) confirmedLocked(names []string) bool {
+	for _, name := range names {
+		if c := all.ofLocked(name); c == nil || !c.confirmedOnMajority() {
+			return false
+		}
+	}
+	return true
+}
+
+// channel is the release channel of a name that is subscribed to. Table.mu guards it.
+type channel struct {
+	all       *channels
+	name      string        // of the channel
+	of        string        // the name whose releases are announced
+	confirmed []bool        // by node: the subscription is in effect
+	waiter    *Waiter       // the only head that waits for the name; nil: it has left
+	keepUntil clock.Instant // end of Linger
+	timer     timer.Timer   // ends the subscription
+	resting   bool          // it is not subscribed to for now: see Waiter.restLocked
+
+	// Of the last release that was announced:
+	announcedBy []bool // by node
+	announced   int    // nodes
+	firstAt     clock.Instant
+}
+
+// AnnounceGrace is how long after the first node's announcement a waiter waits for those of other
+// nodes. One node is not a quorum, but announcements may be lost.
+const AnnounceGrace = 2 * time.Millisecond
+
+// leaveLocked ends the use of the channel. It remains subscribed to until keepUntil.
+func (c *channel) leaveLocked() {
+	c.waiter = nil
+	switch t := c.all.table; {
+	case c.resting:
+		c.all.removeLocked(c)
+	case !t.closed:
+		t.cfg.Timers.Set(&c.timer, c.keepUntil, Linger, c)
+	}
+}
+
+// Fire ends the subscription to a channel that has no waiter any more.
+func (c *channel) Fire(*timer.Timer) {
+	t := c.all.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.waiter == nil && c.all.byName[c.name] == c {
+		c.all.removeLocked(c)
+	}
+}
+
+// confirmedOnMajority reports whether the channel is confirmed on a majority of the nodes.
+func (c *channel) confirmedOnMajority() bool {
+	nodes := 0
+	for _, confirmed := range c.confirmed {
+		if confirmed {
+			nodes++
+		}
+	}
+	return nodes >= quorum.Majority(len(c.confirmed))
+}
+
+// wakeSubscribedLocked wakes the waiter if its subscription on a node was the last one that it needed for a
+// majority.
+func (c *channel) wakeSubscribedLocked(node int) {
+	if w := c.waiter; w != nil && w.subs.confirmedOnLocked(node) && w.subs.nodesLocked() == c.all.table.majority() {
+		w.wakeLocked(BySubscription)
+	}
+}
+
+// announceLocked records that a node has announced a release. The waiter's attempt is made at the earliest when so
+// many nodes have that a quorum can be free, or soon after the first one.
+func (c *channel) announceLocked(node int, payload string) {
+	majority, now := c.all.table.majority(), c.all.table.now()
+	another := c.announced == 0 || c.announcedBy[node]
+	switch {
+	case another && c.announced > 0 && c.announced < majority && now.Before(c.firstAt.Add(AnnounceGrace)):
+		return // one node alone may not put the attempt off again and again
+	case another:
+		clear(c.announcedBy)
+		c.announced, c.firstAt = 0, now
+	}
+	c.announcedBy[node] = true
+	if c.announced++; another {
+		c.heardLocked(parseRelease(payload))
+	} else if c.announced == majority && c.waiter != nil {
+		c.waiter.replanLocked()
+	}
+}
+
+// heardLocked plans an attempt of the waiter after a release, or a rest.
+func (c *channel) heardLocked(r release) {
+	s := c.all.table.names[c.of]
+	if s == nil {
+		return
+	}
+	other := s.hears(c.firstAt, r)
+	w, waited := c.waiter, s.age(c.firstAt)
+	if w == nil {
+		return
+	}
+	switch rest := s.rest(waited, draw()); {
+	case rest > 0 && len(w.names) == 1:
+		w.restLocked(rest)
+	case other:
+		w.planLocked(c.firstAt.Add(s.delay(waited, draw())))
+	}
+}
+
+// restLocked ends the subscription for a while.
+func (c *channel) restLocked() {
+	if !c.resting {
+		c.resting, c.announced = true, 0
+		clear(c.confirmed)
+		c.all.unsubscribeLocked(c.name)
+	}
+}
+
+// restEndsLocked subscribes again.
+func (c *channel) restEndsLocked() {
+	if c.resting {
+		c.resting = false
+		c.all.subscribeLocked(c.name)
+	}
+}
+
+// listener receives the announcements of one node. The subscription's goroutine calls it.
+type listener struct {
+	channels *channels
+	node     int
+}
+
+// Subscribed wakes the waiters whose subscription is now confirmed on a majority. They may have
+// missed a release that came before.
+func (l *listener) Subscribed(id string) {
+	all := l.channels
+	all.table.mu.Lock()
+	defer all.table.mu.Unlock()
+	if id == all.shared.name {
+		all.shared.confirmed[l.node] = len(all.byName) > 0
+		for _, c := range all.byName {
+			c.wakeSubscribedLocked(l.node)
+		}
+		return
+	}
+	c := all.byName[id]
+	if c == nil || c.confirmed[l.node] || c.resting {
+		return
+	}
+	c.confirmed[l.node] = true
+	c.wakeSubscribedLocked(l.node)
+}
+
+// Message records an announcement.
+func (l *listener) Message(id, payload string) {
+	l.channels.table.mu.Lock()
+	defer l.channels.table.mu.Unlock()
+	if c := l.channels.byName[id]; c != nil && !c.resting {
+		c.announceLocked(l.node, payload)
+	}
+}
+
+// Down wakes the waiters of a lost subscription, which then poll.
+func (l *listener) Down(error) {
+	all := l.channels
+	all.table.mu.Lock()
+	defer all.table.mu.Unlock()
+	all.shared.confirmed[l.node] = false
+	for _, c := range all.byName {
+		if c.confirmed[l.node] {
+			c.confirmed[l.node] = false
+			if c.waiter != nil {
+				c.waiter.wakeLocked(ByPoll)
+			}
+		}
+	}
+}
+
+// subscribed has the channels of a waiter at the head of its queues. Table.mu guards it.
+type subscribed struct {
+	waiter   *Waiter
+	channels []*channel // of its names; empty if it has not subscribed
+	before   bool       // it has subscribed before its first attempt and has not waited since
+}
+
+// beginLocked subscribes to the releases of the waiter's names, on every node that supports it. It reports whether
+// this call did so.
+func (s *subscribed) beginLocked() (first bool) {
+	s.before = false
+	t := s.waiter.table
+	if s.channels != nil || t.closed || !t.channels.connectLocked() {
+		return false
+	}
+	for _, name := range s.waiter.names {
+		c := t.channels.addLocked(name)
+		c.waiter = s.waiter
+		s.channels = append(s.channels, c)
+	}
+	return true
+}
+
+// resumeLocked subscribes before the attempt if the channels are already confirmed, as for a
+// process that contends for a name again. No release is then missed between the attempt and the
+// wait, so no second attempt is necessary.
+func (s *subscribed) resumeLocked() {
+	all := &s.waiter.table.channels
+	if s.channels == nil && all.shared.confirmedOnMajority() && all.confirmedLocked(s.waiter.names) {
+		s.beginLocked()
+		s.before = true
+	}
+}
+
+// endLocked ends the use of the channels. A waiter that got the lock at once did not
+// wait and does not prolong Linger. Otherwise a process that acquires a name again and again would
+// never leave its channel.
+func (s *subscribed) endLocked() {
+	for _, c := range s.channels {
+		if !s.before {
+			c.keepUntil = s.waiter.table.now().Add(Linger)
+		}
+		c.leaveLocked()
+	}
+	s.channels = nil
+}
+
+// listenAgainLocked ends a rest.
+func (s *subscribed) listenAgainLocked() {
+	for _, c := range s.channels {
+		c.restEndsLocked()
+	}
+}
+
+// forgetLocked forgets announcements by fewer nodes than a majority: what other nodes announce from now on may be
+// what the next attempt needs.
+func (s *subscribed) forgetLocked() {
+	for _, c := range s.channels {
+		if c.announced < s.waiter.table.majority() {
+			c.announced = 0
+		}
+	}
+}
+
+// graceLocked returns until when the waiter waits for more nodes to announce a release; 0 if it does not.
+func (s *subscribed) graceLocked() (until clock.Instant) {
+	for _, c := range s.channels {
+		if c.announced > 0 && c.announced < s.waiter.table.majority() {
+			until = max(until, c.firstAt.Add(AnnounceGrace))
+		}
+	}
+	return until
+}
+
+// confirmedLocked reports whether the waiter is told of releases by a majority of the nodes. Any release then reaches
+// it by one of them at least.
+func (s *subscribed) confirmedLocked() bool { return s.nodesLocked() >= s.waiter.table.majority() }
+
+// nodesLocked returns how many nodes tell the waiter of releases.
+func (s *subscribed) nodesLocked() (nodes int) {
+	for i := range s.waiter.table.cfg.Nodes {
+		if s.confirmedOnLocked(i) {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// confirmedOnLocked reports whether all channels of the waiter are confirmed on a node, and the one
+// of all waiters.
+func (s *subscribed) confirmedOnLocked(node int) bool {
+	ok := len(s.channels) > 0 && s.waiter.table.channels.shared.confirmed[node]
+	for _, c := range s.channels {
+		ok = ok && c.confirmed[node]
+	}
+	return ok
+}
