@@ -96,7 +96,10 @@ func TestAcquireWaitsAtItsEndForAFrozenNodeForTheAnswerTimeoutOnly(t *testing.T)
 			l, all := lockerInMemory(t)
 			require.NoError(t, l.Healthy(context.Background()))
 			allHold(all)
-			all[2].Freeze() // it has a connection, over which the attempt is sent
+			all[2].Freeze()
+			for _, m := range all[:2] {
+				m.SetDelay(time.Millisecond) // the attempt is sent to the frozen node before the others decide it
+			}
 			holdAll(all, "job", token, time.Minute)
 			_, err := l.TryAcquire(context.Background(), "job", 10*time.Minute)
 			require.ErrorIs(t, err, redlock.ErrHeld)
