@@ -267,6 +267,7 @@ func TestATurnThatIsPutOffIsNotTaken(t *testing.T) {
 		}
 		began := time.Now()
 		plan(time.Millisecond)
+		synctest.Wait() // it sleeps until then
 		plan(10 * time.Millisecond)
 		<-w.begun
 		require.Equal(t, 10*time.Millisecond, time.Since(began))

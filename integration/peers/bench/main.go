@@ -113,7 +113,7 @@ func (o options) choose(list []workload) (chosen []workload) {
 		if len(o.only) > 0 && !slices.ContainsFunc(o.only, named) {
 			continue
 		}
-		if len(o.nodes) > 0 && (w.fault != healthy || w.masters > 0 || w.servers > len(o.nodes)) {
+		if len(o.nodes) > 0 && (w.changesServers() || w.servers > len(o.nodes)) {
 			continue
 		}
 		if w.rounds = max(1, w.rounds); o.rounds > 0 {

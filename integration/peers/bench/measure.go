@@ -45,6 +45,9 @@ func setUp(ctx context.Context, w workload, kind string, nodes []string) (b *tes
 		addrs[i] = server.Addr
 		b.spec.PIDs = append(b.spec.PIDs, server.PID())
 	}
+	if err := deny(ctx, addrs, w.lacks); err != nil {
+		return b, err
+	}
 	if w.masters > 0 {
 		b.spec.Asked = addrs
 		for members := range slices.Chunk(addrs, w.masters) {

@@ -28,6 +28,17 @@ func empty(ctx context.Context, nodes []string) error {
 	})
 }
 
+// deny applies an ACL rule to the user that clients have on the nodes.
+func deny(ctx context.Context, nodes []string, rule string) error {
+	if rule == "" {
+		return nil
+	}
+	return onEach(ctx, nodes, func(_ string, c redis.Conn) error {
+		_, err := c.Do("ACL", "SETUSER", "default", rule)
+		return err
+	})
+}
+
 func onEach(ctx context.Context, nodes []string, do func(addr string, c redis.Conn) error) error {
 	for _, addr := range nodes {
 		c, err := redis.DialContext(ctx, "tcp", addr)

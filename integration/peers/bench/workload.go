@@ -30,6 +30,7 @@ type workload struct {
 	masters   int // of each Cluster; 0: single servers
 	fault     fault
 	delay     time.Duration // in each direction between client and servers
+	lacks     string        // the ACL rule that takes a right from the clients
 	processes int
 	load      load.Spec
 	kinds     []string
@@ -83,6 +84,14 @@ func (w workload) section() string {
 	return section
 }
 
+// changesServers reports whether the workload needs servers of its own, because it or a baseline of it harms them, changes
+// their users or needs Clusters.
+func (w workload) changesServers() bool {
+	return w.fault != healthy || w.masters > 0 || w.section() == rightsSection
+}
+
+const rightsSection = "rights"
+
 const ms = time.Millisecond
 
 // The adapters of the workloads. Each workload measures those whose result is useful there.
@@ -108,7 +117,7 @@ func all(which func(adapters.Kind) bool) (names []string) {
 
 // workloads returns all workloads, in the order of the document.
 func workloads() []workload {
-	return slices.Concat(uncontended(), opening(), faults(), contention(), herds(), waiting(), clusters(), distance())
+	return slices.Concat(uncontended(), opening(), faults(), contention(), herds(), waiting(), clusters(), rights(), distance())
 }
 
 func uncontended() (list []workload) {
@@ -230,6 +239,38 @@ func clusters() []workload {
 	for i := range all {
 		all[i].servers, all[i].masters = 3, 3
 		all[i].kinds, all[i].baselines = []string{adapters.Ours}, []baseline{single(9), single(3)}
+	}
+	return all
+}
+
+// rights are clients without one of the rights that waiting needs, beside clients that have all.
+func rights() []workload {
+	all := []workload{
+		{
+			name: rightsSection + "/processes=1", title: "one process of one goroutine acquires one name again and again, 1 ms hold",
+			load: load.Spec{Shape: load.Herd, Goroutines: 1, Names: 1, Hold: ms, For: 3 * time.Second},
+		},
+		{
+			name: rightsSection + "/processes=2", title: "two processes of 4 goroutines on one name, no hold and no pause", processes: 2,
+			load: load.Spec{Shape: load.Herd, Goroutines: 4, Names: 1, For: 3 * time.Second},
+		},
+		{
+			name: rightsSection + "/waiters", title: "2,000 goroutines wait for one name",
+			load: load.Spec{Shape: load.Waiters, Goroutines: 2000, For: 3 * time.Second},
+		},
+		{
+			name: rightsSection + "/hand-over", title: "two clients, one name, to and fro",
+			load: load.Spec{Shape: load.Handoff, Goroutines: 1, For: 3 * time.Second},
+		},
+	}
+	for i := range all {
+		all[i].servers, all[i].rounds, all[i].kinds = herdServers, 1, []string{adapters.Ours}
+		for _, lack := range [][2]string{
+			{"publish", "-publish"}, {"subscribe", "-subscribe"}, {"pubsub numsub", "-pubsub|numsub"}, {"channels", "resetchannels"},
+		} {
+			without := func(w *workload) { w.lacks = lack[1] }
+			all[i].baselines = append(all[i].baselines, baseline{adapters.Ours + ", without " + lack[0], adapters.Ours, without})
+		}
 	}
 	return all
 }
