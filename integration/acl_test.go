@@ -36,8 +36,6 @@ var needs = map[string][]string{
 	"~redlock:fence:app/*": {"acquire fenced"},
 	"~redlock:guard":       {"acquire guarded"}, // without the guard, the library cannot see that other clients use it
 
-	"~redlock:node": nil, // without it, nothing reports that the node has a marker of an older version
-
 	"+eval":           nil, // not needed while the scripts are loaded and are not flushed
 	"+script|load":    nil, // EVAL sends a script that the server does not know
 	"+client|setname": nil, // names the connections for operators

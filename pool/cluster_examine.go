@@ -66,7 +66,7 @@ func (cl *cluster) pingAll(c *command.Command) {
 	for _, sh := range all {
 		// Each master gets a copy, because a command can be in one queue only and is answered once.
 		each := &command.Command{Request: c.Request, Node: c.Node, To: p}
-		sh.node.pipelineOf(each).submit(each)
+		sh.node.pipeline.submit(each)
 	}
 }
 

@@ -48,7 +48,7 @@ func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 	probe := c.Op.Undoes() && c.Retries > 0
 	c.Redirects++
 	c.SetAsking(asking)
-	to.node.pipelineOf(c).requeue(c)
+	to.node.pipeline.requeue(c)
 	if probe { // the server takes commands again; those that fail elsewhere are parked there
 		pc.pipeline.sendParked()
 	}

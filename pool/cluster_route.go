@@ -34,7 +34,7 @@ func (cl *cluster) dispatch(c *command.Command) {
 	case len(c.Keys) == 0:
 		cl.pingAll(c)
 	default:
-		sh.node.pipelineOf(c).submit(c)
+		sh.node.pipeline.submit(c)
 	}
 }
 

@@ -83,9 +83,7 @@ func (sh *shard) checkReply(_ *command.Command, _ string, r command.Reply) comma
 // moveQueued moves the queued commands of the shard to the shards that have the slots now. A
 // command that was written is redirected by its reply, or when its connection ends.
 func (sh *shard) moveQueued() {
-	for _, pl := range sh.node.pipelines {
-		sh.moveQueuedFrom(pl)
-	}
+	sh.moveQueuedFrom(sh.node.pipeline)
 }
 
 // moveQueuedFrom moves the queued and parked commands of one pipeline. They are routed again
@@ -157,14 +155,13 @@ func (sh *shard) retire() {
 // end ends the connections, and waits for their goroutines.
 func (sh *shard) end() {
 	sh.node.stop()
-	for _, pl := range sh.node.pipelines {
-		pl.mu.Lock()
-		pc := pl.conn
-		pl.mu.Unlock()
-		// fail may be called without the mutex, and must be: it closes a socket.
-		if pc != nil {
-			pc.fail(errNoMaster)
-		}
+	pl := sh.node.pipeline
+	pl.mu.Lock()
+	pc := pl.conn
+	pl.mu.Unlock()
+	// fail may be called without the mutex, and must be: it closes a socket.
+	if pc != nil {
+		pc.fail(errNoMaster)
 	}
 	sh.node.workers.Wait()
 }
@@ -173,15 +170,14 @@ func (sh *shard) end() {
 // are never queued: they are handed back at once.
 func (sh *shard) drain() {
 	var left []*command.Command
-	for _, pl := range sh.node.pipelines {
-		pl.mu.Lock()
-		pl.drained = drainedError{sh.cluster}
-		for _, a := range pl.unacked.undone { // what they made is where the slots are now
-			left = append(left, newSweep([]*unackedAcquire{a}))
-		}
-		left = append(pl.queue.popAll(left), pl.endRetriesLocked()...)
-		pl.mu.Unlock()
+	pl := sh.node.pipeline
+	pl.mu.Lock()
+	pl.drained = drainedError{sh.cluster}
+	for _, a := range pl.unacked.undone { // what they made is where the slots are now
+		left = append(left, newSweep([]*unackedAcquire{a}))
 	}
+	left = append(pl.queue.popAll(left), pl.endRetriesLocked()...)
+	pl.mu.Unlock()
 	for _, c := range left {
 		drainedError{sh.cluster}.handBack(c)
 	}

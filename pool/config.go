@@ -105,12 +105,7 @@ type Config struct {
 	// lasted longer the server is dialled at once.
 	RedialMin, RedialMax time.Duration
 
-	// Connections is how many pipelined connections the node keeps, 1 to 64; of a Cluster,
-	// to each of its masters. Defaults to 1, which serves many thousand locks. All commands
-	// of a lock take one of them, chosen by the first of its names in sorted order.
-	Connections int
-
-	// Queue is how many commands may wait to be written on each connection, 1 to
+	// Queue is how many commands may wait to be written to each server, 1 to
 	// 1,048,576; one more fails at once. Defaults to 16,384.
 	Queue int
 
@@ -119,12 +114,6 @@ type Config struct {
 	// the restart guard every script verifies the server again, because the server behind the
 	// proxy may change during a connection. Defaults to false.
 	Proxied bool
-
-	// SeparateCommands sends each command by itself. Otherwise a node sends up to 64 releases of one
-	// name each, of one Locker, that come together as one call of a script, and so acquires with fencing
-	// or under the restart guard. It does not on a Cluster, behind a proxy, and on a connection whose
-	// user lacks the right to MGET. Defaults to false.
-	SeparateCommands bool
 
 	// Clock measures the timeouts. Defaults to clock.System().
 	Clock clock.Clock
@@ -137,7 +126,6 @@ type Config struct {
 // The bounds of Config's fields.
 const (
 	minWait, maxWait = time.Millisecond, 5 * time.Minute
-	maxConnections   = 64
 	maxQueue         = 1 << 20
 	maxName          = 255
 	maxClientName    = 128
@@ -167,7 +155,6 @@ func (c Config) withAllDefaults() Config {
 	// If only one of the two is set, the default of the other one moves with it.
 	c.RedialMin = cmp.Or(c.RedialMin, min(10*time.Millisecond, cmp.Or(c.RedialMax, maxWait)))
 	c.RedialMax = cmp.Or(c.RedialMax, max(500*time.Millisecond, c.RedialMin))
-	c.Connections = cmp.Or(c.Connections, 1)
 	c.Queue = cmp.Or(c.Queue, 16384)
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -213,7 +200,6 @@ func (c Config) check() error {
 		inRange("HardTimeout", c.HardTimeout, minWait, maxWait),
 		inRange("RedialMin", c.RedialMin, minWait, maxWait),
 		inRange("RedialMax", c.RedialMax, max(minWait, c.RedialMin), maxWait),
-		inRange("Connections", c.Connections, 1, maxConnections),
 		inRange("Queue", c.Queue, 1, maxQueue),
 	)
 }

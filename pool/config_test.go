@@ -23,7 +23,7 @@ func TestZeroSettingsMeanTheDefaults(t *testing.T) {
 		Name: "h:6379/0", Network: "tcp", Address: "h:6379", ClientName: "go-redlock",
 		DialTimeout: 5 * time.Second, HardTimeout: 5 * time.Second,
 		RedialMin: 10 * time.Millisecond, RedialMax: 500 * time.Millisecond,
-		Connections: 1, Queue: 16384, Clock: clock.System(),
+		Queue: 16384, Clock: clock.System(),
 	}, c)
 }
 
@@ -64,7 +64,6 @@ func TestASettingOutOfItsBoundsIsNamedWithThem(t *testing.T) {
 		`HardTimeout is 1µs, must be 1ms to 5m0s`:                  {Address: "h:1", HardTimeout: time.Microsecond},
 		`RedialMin is 6m0s, must be 1ms to 5m0s`:                   {Address: "h:1", RedialMin: 6 * time.Minute},
 		`RedialMax is 1s, must be 2s to 5m0s`:                      {Address: "h:1", RedialMin: 2 * time.Second, RedialMax: time.Second},
-		`Connections is 65, must be 1 to 64`:                       {Address: "h:1", Connections: 65},
 		`Queue is -1, must be 1 to 1048576`:                        {Address: "h:1", Queue: -1},
 	} {
 		_, err := c.withDefaults()
@@ -74,8 +73,8 @@ func TestASettingOutOfItsBoundsIsNamedWithThem(t *testing.T) {
 }
 
 func TestAllThatIsWrongIsSaidAtOnceOnOneLine(t *testing.T) {
-	_, err := Config{Name: "n", Address: "h:1", Connections: -1, Queue: -1}.withDefaults()
-	require.EqualError(t, err, `pool: node "n": Connections is -1, must be 1 to 64; Queue is -1, must be 1 to 1048576`)
+	_, err := Config{Name: "n", Address: "h:1", Database: -1, Queue: -1}.withDefaults()
+	require.EqualError(t, err, `pool: node "n": Database is -1, must be 0 to 2147483647; Queue is -1, must be 1 to 1048576`)
 }
 
 func TestADialFunctionMayTakeAnyAddress(t *testing.T) {

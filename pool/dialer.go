@@ -96,7 +96,7 @@ type (
 // newOwnPool makes the dialer of a node with its own connections.
 func newOwnPool(cfg *Config) *poolDialer {
 	o := &poolDialer{cfg: cfg}
-	o.pool = &redis.Pool{MaxIdle: cfg.Connections, DialContext: o.connect}
+	o.pool = &redis.Pool{MaxIdle: 1, DialContext: o.connect}
 	return o
 }
 

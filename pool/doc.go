@@ -1,7 +1,7 @@
 // Package pool connects to the nodes of a lock, one [Node] for each, over redigo: single masters,
 // masters behind Sentinels, and Redis Clusters.
 //
-// A node has one pipelined connection by default (Config.Connections). Callers queue commands and
+// A node has one pipelined connection, and a Cluster one to each of its masters. Callers queue commands and
 // never wait for a socket. All queued commands go out in one write, and a reader matches the
 // replies in order. All commands of one lock take the same connection, so an undo can't overtake
 // the command that it undoes. If a connection ended with an acquire unanswered, the server may still

@@ -248,13 +248,10 @@ func (n *Node) keyRights(found *command.Diagnosis, r *command.Request) (steps []
 		return steps
 	}
 	try := probe(found, guard.Key)
-	switch {
-	case r.NodeSet != nil && r.NodeSet.Guard != nil:
-		steps = append(steps, try("pexpire", "PEXPIRE", guard.Key, "no number"))
-	default:
-		steps = append(steps, try("get", "GET", guard.Key))
+	if r.NodeSet != nil && r.NodeSet.Guard != nil {
+		return append(steps, try("pexpire", "PEXPIRE", guard.Key, "no number"))
 	}
-	return append(steps, probe(found, guard.OldKey)("exists", "EXISTS", guard.OldKey))
+	return append(steps, try("get", "GET", guard.Key))
 }
 
 // probe returns a function that makes steps. Each records in found whether the right to a command, to

@@ -164,7 +164,6 @@ func TestEachPatternOfKeysThatIsDeniedIsNamed(t *testing.T) {
 		"counters without a prefix":  {"redlock:fence:", []string{freeKey, command.FenceKey(freeKey, false)}, nil, nil, ""},
 		"tagged counters":            {"redlock:fence:{", []string{key, command.FenceKey(key, true)}, nil, []string{"~redlock:fence:{app/*"}, "warning"},
 		"the marker":                 {guard.Key, []string{key}, nil, []string{"~redlock:guard"}, "warning"},
-		"the old marker":             {guard.OldKey, []string{key}, nil, []string{"~redlock:node"}, "warning"},
 		"the guard's marker":         {guard.Key, []string{key}, guardedNodes(), []string{"~redlock:guard"}, "error"},
 	} {
 		deny := func(m *fakeredis.Master) {

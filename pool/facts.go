@@ -18,8 +18,6 @@ import (
 type facts struct {
 	command.Facts
 	clientID int64 // 0 if CLIENT ID is denied
-	// oldMarkerUnread reports that the server was too busy to say whether OldMarker is true.
-	oldMarkerUnread bool
 }
 
 // parse reads the reply to INFO, or notes the error of a server that refused it. It starts from the
@@ -74,16 +72,6 @@ func (f *facts) parseMarker(reply any, err error) {
 	case marker == "":
 		f.MarkerUnread = "it is empty"
 	}
-}
-
-// parseOldMarker reads the reply to EXISTS. If the right is missing, the check is omitted. A server
-// that is busy with a script is asked again later.
-func (f *facts) parseOldMarker(reply any, err error) {
-	n, err := redis.Int64(reply, err)
-	f.OldMarker = err == nil && n != 0
-	// Without this note a server that was busy for a moment would vote although it may have the old
-	// marker.
-	f.oldMarkerUnread = err != nil && answeredBy(serverError(err), "BUSY")
 }
 
 // maxMarker is in bytes, and longer than any marker of this library: a node's name has up to 255

@@ -40,13 +40,6 @@ func errForeignMarker(node, marker string) error {
 		"clients, wait their maxTTL, and delete the key", command.ErrUnfit, node, guard.Key, oneline.Printable(marker))}
 }
 
-// errOldMarker reports a marker of version 1, which no release wrote (docs/dev/rules.md rule 17).
-func errOldMarker(node string) error {
-	return mismatchError{fmt.Errorf("pool: %w: %s has the key %s, the restart guard's marker of an older version, whose clients and this one "+
-		"do not exclude each other: stop all clients of that version, wait their maxTTL, and delete the key",
-		command.ErrUnfit, node, guard.OldKey)}
-}
-
 // errMarkerNoMaster reports a replica. Its copy of the marker is that of its master, so it says
 // nothing about the replica.
 func errMarkerNoMaster(node string) error {

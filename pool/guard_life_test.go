@@ -31,7 +31,7 @@ func TestANodeSetThatHasEndedIsForgotten(t *testing.T) {
 			require.Zero(t, queriesOf(m))
 			require.NotContains(t, m.Keys(), guard.Key)
 			require.Empty(t, n.histories.nodeSets())
-			require.Empty(t, n.pipelines[0].conn.registered)
+			require.Empty(t, n.pipeline.conn.registered)
 			require.Equal(t, command.Granted, acquiring("B", time.Second, "k").outcome(t, n))
 		})
 	}

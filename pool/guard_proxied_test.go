@@ -96,7 +96,7 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 
 // The reader, the writer, callers, timers and checks share the state of the guard.
 func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		fleets := []*command.NodeSet{guardedNodes(), guardedNodes()}
 		var all sync.WaitGroup
 		for i := range 8 {

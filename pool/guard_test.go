@@ -247,7 +247,7 @@ func TestAQuestionEndsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		f := guardedNodes()
 		admitted(t, m, n, f)
-		l := n.pipelines[0]
+		l := n.pipeline
 		l.mu.Lock()
 		old := l.conn.guards[f]
 		l.mu.Unlock()

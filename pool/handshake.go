@@ -127,9 +127,6 @@ func (n *Node) preparing(f *facts) []step {
 		steps = append(steps, step{"GET", []any{guard.Key}, func(reply any, err error) error {
 			f.parseMarker(reply, err)
 			return nil // INFO reports all other errors of the server, and better
-		}}, step{"EXISTS", []any{guard.OldKey}, func(reply any, err error) error {
-			f.parseOldMarker(reply, err)
-			return nil
 		}})
 	}
 	return steps

@@ -21,7 +21,6 @@ const (
 // unfit, and reads it without mu.
 type admission struct {
 	unfit      error            // why the server does not vote; nil if it does
-	exempted   bool             // a node set exempts the node from all this, and uses the connection
 	approved   *command.NodeSet // the node set whose commands passed all checks last
 	registered map[*command.NodeSet]bool
 }
@@ -59,7 +58,6 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 	case c.Guarded && (c.NodeSet == nil || c.NodeSet.Guard == nil):
 		return errNoGuard
 	case c.NodeSet.Exempts(node):
-		pc.exempted = true
 		return nil
 	case pc.unfit != nil:
 		return pc.unfit
@@ -86,15 +84,11 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 	return nil
 }
 
-// markerErrorLocked returns why the markers that the server had when the connection was made keep it
+// markerErrorLocked returns why the marker that the server had when the connection was made keeps it
 // from voting for a set of nodes.
 func (pc *pipeConn) markerErrorLocked(s *command.NodeSet) error {
-	node := pc.pipeline.node.cfg.Name
-	switch {
-	case pc.facts.OldMarker:
-		return errOldMarker(node)
-	case s.Guard == nil && pc.facts.Marker != "":
-		return errGuardedNode(node, pc.facts.Marker)
+	if s.Guard == nil && pc.facts.Marker != "" {
+		return errGuardedNode(pc.pipeline.node.cfg.Name, pc.facts.Marker)
 	}
 	return nil
 }
@@ -203,10 +197,6 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 		pc.fail(errRoleChanged)
 		return
 	}
-	if pc.mustReadMarkersAgain() {
-		pc.fail(errMarkersAgain)
-		return
-	}
 	// Computed before the lock, because it builds texts.
 	unfit := unfitError(pc.pipeline.node.kind.findings(next.Facts))
 	pc.pipeline.mu.Lock()
@@ -218,19 +208,6 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	if news {
 		pc.logFitness()
 	}
-}
-
-// errMarkersAgain ends a connection so that the next one reads the markers again.
-var errMarkersAgain = errors.New("pool: reconnecting to read the restart guard's markers again")
-
-// mustReadMarkersAgain reports whether the node does not vote on this connection because of its old
-// marker, or may have one that could not be read. The markers are read when a connection is made, so
-// the connection has to end: otherwise the node would not vote after the operator has deleted the
-// key. A connection with votes of a node set that exempts the node continues.
-func (pc *pipeConn) mustReadMarkersAgain() bool {
-	pc.pipeline.mu.Lock()
-	defer pc.pipeline.mu.Unlock()
-	return (pc.facts.OldMarker || pc.facts.oldMarkerUnread) && !pc.exempted
 }
 
 // logFitness logs whether the node votes. It is called by the goroutine that alone changes that,

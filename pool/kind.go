@@ -55,27 +55,15 @@ type single struct{ node *Node }
 
 func (k single) start(ctx context.Context) {
 	n := k.node
-	for range n.cfg.Connections {
-		pl := newPipeline(n)
-		n.pipelines = append(n.pipelines, pl)
-		n.workers.Go(func() { pl.run(ctx) })
-	}
+	n.pipeline = newPipeline(n)
+	n.workers.Go(func() { n.pipeline.run(ctx) })
 }
 
 func (single) stop() {}
 
-func (k single) submit(c *command.Command) { k.node.pipelineOf(c).submit(c) }
+func (k single) submit(c *command.Command) { k.node.pipeline.submit(c) }
 
-// submitBoth lets the commands share a write only if they share a connection.
-func (k single) submitBoth(first, second *command.Command) {
-	one, two := k.node.pipelineOf(first), k.node.pipelineOf(second)
-	if one == two {
-		one.submitBoth(first, second)
-		return
-	}
-	one.submit(first)
-	two.submit(second)
-}
+func (k single) submitBoth(first, second *command.Command) { k.node.pipeline.submitBoth(first, second) }
 
 func (k single) subscribe(listener command.Listener) command.Subscription {
 	return newSubscription(k.node, listener)

@@ -29,7 +29,7 @@ type aside struct {
 }
 
 func newMergeStates(n *Node) (all [command.MergeKinds]mergeState) {
-	on := !n.cfg.SeparateCommands && !n.cfg.Proxied && n.kind.severalSlots()
+	on := !n.cfg.Proxied && n.kind.severalSlots()
 	for kind := command.Alone + 1; kind < command.MergeKinds; kind++ {
 		all[kind].on = on
 	}

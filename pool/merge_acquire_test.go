@@ -151,7 +151,7 @@ func (k mergedAcquire) effects(t *testing.T, apart bool) (all []acquireEffects) 
 			}
 		}
 	}
-	k.run(t, func(c *Config) { c.SeparateCommands = apart }, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+	k.run(t, func(c *Config) { c.Proxied = apart }, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
 		for i := range all {
 			e := &all[i]
 			put(m, "a", e.lock)
@@ -247,20 +247,13 @@ func TestWhichAcquiresAreNotMerged(t *testing.T) {
 		require.NotContains(t, names(m), k.merged())
 		require.Zero(t, n.Stats().Merged)
 	})
-	for name, change := range map[string]func(c *Config){
-		"proxied":          func(c *Config) { c.Proxied = true },
-		"SeparateCommands": func(c *Config) { c.SeparateCommands = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			merging(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
-				a, b := k.acquire(oneLocker, "A", "a", 0), k.acquire(oneLocker, "B", "b", 0)
-				together(n, a, b)
-				require.Equal(t, command.Granted, a.reply(t).Outcome)
-				require.Equal(t, command.Granted, b.reply(t).Outcome)
-				require.NotContains(t, names(m), k.merged())
-			})
-		})
-	}
+	merging(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		a, b := k.acquire(oneLocker, "A", "a", 0), k.acquire(oneLocker, "B", "b", 0)
+		together(n, a, b)
+		require.Equal(t, command.Granted, a.reply(t).Outcome)
+		require.Equal(t, command.Granted, b.reply(t).Outcome)
+		require.NotContains(t, names(m), k.merged())
+	})
 }
 
 // failMergedAcquires has a master answer merged acquires of this kind by a reply. With executed true it

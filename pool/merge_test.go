@@ -35,7 +35,7 @@ func announcing(token string, keys ...string) *call {
 
 // together has the writer take all commands in one batch.
 func together(n *Node, calls ...*call) {
-	pl := n.pipelines[0]
+	pl := n.pipeline
 	pl.mu.Lock()
 	for _, c := range calls {
 		pl.queue.push(&c.Command)
@@ -108,7 +108,7 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 		heard   []string
 	}
 	run := func(t *testing.T, apart bool, state [2]string, subscribed []string) (e effects) {
-		merging(t, func(c *Config) { c.SeparateCommands = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		merging(t, func(c *Config) { c.Proxied = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			heard := make(diary, 100)
 			sub := voter{n}.Subscribe(heard)
 			defer sub.Close()
@@ -252,21 +252,14 @@ func TestWhatIsNotMerged(t *testing.T) {
 			})
 		})
 	}
-	for name, change := range map[string]func(c *Config){
-		"proxied":          func(c *Config) { c.Proxied = true },
-		"SeparateCommands": func(c *Config) { c.SeparateCommands = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			merging(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
-				a, b := announcing("T", "a"), announcing("T", "b")
-				together(n, a, b)
-				require.Equal(t, command.Refused, a.reply(t).Outcome)
-				require.Equal(t, command.Refused, b.reply(t).Outcome)
-				require.NotContains(t, names(m), merged)
-				require.Zero(t, n.Stats().Merged)
-			})
-		})
-	}
+	merging(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		a, b := announcing("T", "a"), announcing("T", "b")
+		together(n, a, b)
+		require.Equal(t, command.Refused, a.reply(t).Outcome)
+		require.Equal(t, command.Refused, b.reply(t).Outcome)
+		require.NotContains(t, names(m), merged)
+		require.Zero(t, n.Stats().Merged)
+	})
 }
 
 // The keys of two locks have different slots.
@@ -539,7 +532,7 @@ func TestNoReleaseIsMergedAfterCROSSSLOT(t *testing.T) {
 
 func TestAReleaseIsUnknownWhoseReplyMadeNoSense(t *testing.T) {
 	for _, apart := range []bool{true, false} {
-		merging(t, func(c *Config) { c.SeparateCommands = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		merging(t, func(c *Config) { c.Proxied = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			// The server executes the releases (here: the keys are gone), but its reply is broken.
 			bad := 1
 			if apart {
@@ -579,7 +572,7 @@ func TestARepetitionIsNotMerged(t *testing.T) {
 func TestAReleaseThatMayHaveBeenExecutedIsNeverRefused(t *testing.T) {
 	for _, how := range []string{"dead connection, separate", "dead connection, merged", "merged error"} {
 		t.Run(how, func(t *testing.T) {
-			merging(t, func(c *Config) { c.SeparateCommands = how == "dead connection, separate" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			merging(t, func(c *Config) { c.Proxied = how == "dead connection, separate" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				m.Set("a", "T", longTTL)
 				m.Set("b", "T", longTTL)
 				busy, step := 2, 0

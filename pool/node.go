@@ -3,12 +3,9 @@ package pool
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // ErrClosed reports that the node was closed.
@@ -21,13 +18,12 @@ type Node struct {
 	cfg       *Config // a pointer, so that fmt does not print its fields; never changed
 	dialer    dialer
 	kind      kind
-	label     string // its name in findings
-	whole     *Node  // the Cluster for a member of it, otherwise the node itself
-	pipelines []*pipeline
-	seed      maphash.Seed
+	label     string          // its name in findings
+	whole     *Node           // the Cluster for a member of it, otherwise the node itself
+	pipeline  *pipeline       // nil for a Cluster, whose members have one each
 	life      context.Context // ends with Close
 	stop      context.CancelFunc
-	workers   sync.WaitGroup // one goroutine for each pipeline
+	workers   sync.WaitGroup // the pipeline's goroutine
 	exams     examineLimit
 	histories guardHistories
 	count     counters
@@ -89,8 +85,7 @@ func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
 // start begins to dial.
 func (n *Node) start(parent context.Context) {
 	ctx, end := context.WithCancel(parent)
-	// The seed is the node's own: a client cannot choose names that all use one connection.
-	n.life, n.stop, n.seed = ctx, end, maphash.MakeSeed()
+	n.life, n.stop = ctx, end
 	n.kind.start(ctx)
 }
 
@@ -109,24 +104,14 @@ func (n *Node) String() string {
 // GoString returns what String returns, for %#v. It reads no field that changes.
 func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 
-// pipelineOf returns the pipeline of a name. All commands of a lock have the same keys and use
-// one connection, because an undo must come after its late acquire (docs/dev/rules.md rule 6).
-// The next acquire of the name follows a release that was not waited for.
-func (n *Node) pipelineOf(c *command.Command) *pipeline {
-	if len(n.pipelines) == 1 || len(c.Keys) == 0 {
-		return n.pipelines[0]
-	}
-	return n.pipelines[maphash.String(n.seed, c.Keys[0])%uint64(len(n.pipelines))]
-}
-
 // Close ends the connections and answers the commands in flight: unsent ones as Failed, sent ones
 // as Unknown. It does not wait for the server, so a frozen one does not delay it. It returns when
 // all goroutines have ended, except hanging dials of a wrapped pool. It may be called more than
 // once.
 func (n *Node) Close() error {
 	n.kind.stop()
-	for _, pl := range n.pipelines {
-		pl.close() // before the goroutines end: from now on nothing is kept for a next connection
+	if n.pipeline != nil {
+		n.pipeline.close() // before the goroutines end: from now on nothing is kept for a next connection
 	}
 	// Before stop, which ends the context of the examinations: none may start after the wait below
 	// has begun.

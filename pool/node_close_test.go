@@ -83,9 +83,7 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 // and leaves more in the queue.
 func stuffAll(n *Node) {
 	for range 4 {
-		for _, l := range n.pipelines {
-			l.submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command)
-		}
+		n.pipeline.submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command)
 	}
 	synctest.Wait()
 }
@@ -165,7 +163,7 @@ func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 	m, err := fakeredis.Start("n1")
 	require.NoError(t, err)
 	for range 20 {
-		n := opened(t, m, func(c *Config) { *c = unhurried(Config{Address: c.Address, Connections: 3}) })
+		n := opened(t, m, func(c *Config) { *c = unhurried(Config{Address: c.Address}) })
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.NoError(t, n.Close())
 	}
@@ -179,7 +177,7 @@ func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 // occur.
 func TestCloseRacesWithSubmissionsAndTheEndOfTheConnection(t *testing.T) {
 	for range 10 {
-		overTCP(t, func(c *Config) { c.Connections = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		overTCP(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			var g sync.WaitGroup
 			calls := make([][]*call, 8)
 			begin := make(chan struct{})

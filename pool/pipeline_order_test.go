@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -105,105 +104,6 @@ func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T
 		require.Zero(t, time.Since(began))
 		time.Sleep(time.Hour)
 		require.Equal(t, int64(1), n.Stats().Dials)
-	})
-}
-
-// docs/dev/rules.md rule 6.
-func TestAllCommandsOfATokenTakeOneConnection(t *testing.T) {
-	const connections, tokens = 4, 100
-	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		synctest.Wait()
-		require.Equal(t, connections, n.Stats().Connected)
-		require.Equal(t, connections, m.Connections())
-		m.ForgetLog()
-		var calls []*call
-		for range 3 {
-			for i := range tokens {
-				token, key := fmt.Sprint("token ", i), fmt.Sprint("key ", i)
-				calls = append(calls, acquiring(token, longTTL, key), extending(token, 2*longTTL, key), releasing(token, key))
-			}
-		}
-		for _, c := range calls {
-			c.on(n)
-		}
-		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
-		}
-		by := map[string]map[int64]int{} // token → connection → commands
-		all := map[int64]bool{}
-		for _, e := range m.Log() {
-			if e.Name == "SCRIPT" {
-				continue
-			}
-			token := e.Args[1] // SET key token …
-			if e.Name == "EVALSHA" {
-				token = e.Args[3] // hash, number, key, token
-			}
-			if by[token] == nil {
-				by[token] = map[int64]int{}
-			}
-			by[token][e.Client]++
-			all[e.Client] = true
-		}
-		require.Len(t, by, tokens)
-		require.Len(t, all, connections, "the tokens are spread over all connections")
-		for token, connections := range by {
-			require.Len(t, connections, 1, token)
-			for _, commands := range connections {
-				require.Equal(t, 9, commands, token)
-			}
-		}
-		require.Empty(t, m.Keys())
-	})
-}
-
-// A lock's next acquire must not overtake the previous release, which may have had no waiting
-// caller.
-func TestAllCommandsOfANameTakeOneConnection(t *testing.T) {
-	const connections, keys = 4, 100
-	inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		synctest.Wait()
-		m.ForgetLog()
-		var acquires []*call
-		for i := range keys {
-			key := fmt.Sprint("key ", i)
-			for j := range 5 {
-				token := fmt.Sprint("token ", i, j)
-				acquires = append(acquires, acquiring(token, longTTL, key, "another").on(n))
-				releasing(token, key, "another").on(n)
-			}
-		}
-		for _, c := range acquires {
-			c.reply(t)
-		}
-		synctest.Wait()
-		by, all := map[string]map[int64]bool{}, map[int64]bool{}
-		for _, e := range m.Log() {
-			if e.Name != "EVALSHA" {
-				continue // a health check
-			}
-			key := e.Args[2] // hash, number, key
-			if by[key] == nil {
-				by[key] = map[int64]bool{}
-			}
-			by[key][e.Client], all[e.Client] = true, true
-		}
-		require.Len(t, by, keys)
-		require.Len(t, all, connections, "the names are spread over all connections")
-		for key, connections := range by {
-			require.Len(t, connections, 1, key)
-		}
-		require.Empty(t, m.Keys())
-	})
-}
-
-func TestOneConnectionThatEndsLeavesTheOthersAlone(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		synctest.Wait()
-		m.Clients()[1].Drop()
-		time.Sleep(time.Second)
-		require.Equal(t, 3, n.Stats().Connected)
-		require.Equal(t, int64(4), n.Stats().Dials)
 	})
 }
 

@@ -415,7 +415,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
-		l := n.pipelines[0]
+		l := n.pipeline
 		k := l.conn
 		sent := k.commandsSent
 		k.once.Do(func() { // as fail does, but without the reader noticing
@@ -497,7 +497,7 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	}
 }
 
-// The node is being closed: its pipelines are, and its context has not ended yet.
+// The node is being closed: its pipeline is, and its context has not ended yet.
 func TestAConnectionThatComesWhenItsPipelineIsClosedIsNotServed(t *testing.T) {
 	var gate chan struct{}
 	change := func(c *Config) {
@@ -510,9 +510,7 @@ func TestAConnectionThatComesWhenItsPipelineIsClosedIsNotServed(t *testing.T) {
 	}
 	onMaster(t, func(*fakeredis.Master) {}, change, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		for _, pl := range n.pipelines {
-			pl.close()
-		}
+		n.pipeline.close()
 		close(gate)
 		synctest.Wait()
 		require.Zero(t, n.Stats().Connected)
@@ -573,7 +571,7 @@ func TestAConnectionToAFormerMasterEndsBeforeItsCallerIsAnswered(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FailWith("SET", "READONLY You can't write against a read only replica.")
-		pc, ended := n.pipelines[0].conn, false
+		pc, ended := n.pipeline.conn, false
 		c := acquiring("A", longTTL, "k")
 		c.To = answered(func() { ended = pc.isDead() })
 		c.on(n)

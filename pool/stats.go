@@ -22,7 +22,7 @@ type Stats struct {
 	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
 	ParkedUndos  int   // undos that will be retried; at most 10,000
 	DroppedUndos int64 // undos and late acquires that there was no room for: their keys remain until their TTL
-	Merged       int64 // releases and acquires sent in one call with others: see Config.SeparateCommands
+	Merged       int64 // releases and acquires sent in one call with others
 	Unmerged     int64 // of these, commands whose call failed: releases are sent again by themselves
 	Violations   int64 // connections ended because the peer broke the protocol or exceeded the bounds on replies
 }
@@ -54,8 +54,8 @@ func (n *Node) Stats() Stats {
 	}
 	// The parts below take mutexes of their own, one after the other and never two at once.
 	n.kind.addStats(&s)
-	for _, pl := range n.pipelines {
-		up, queued := pl.stats()
+	if n.pipeline != nil {
+		up, queued := n.pipeline.stats()
 		s.Queued += queued
 		if up {
 			s.Connected++

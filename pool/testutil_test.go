@@ -55,11 +55,10 @@ func onMaster(
 
 // flushScripts has the master forget all scripts after the node has loaded them.
 func flushScripts(m *fakeredis.Master, n *Node) {
-	for _, l := range n.pipelines {
-		l.mu.Lock()
-		l.conn.loaded = ^command.ScriptSet(0)
-		l.mu.Unlock()
-	}
+	l := n.pipeline
+	l.mu.Lock()
+	l.conn.loaded = ^command.ScriptSet(0)
+	l.mu.Unlock()
 	m.FlushScripts()
 }
 
@@ -107,21 +106,20 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *faker
 func settle(t *testing.T, n *Node) {
 	t.Helper()
 	require.Equal(t, command.Granted, pinging().outcome(t, n))
-	for _, l := range n.pipelines {
-		busy := func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.conn == nil || l.conn.woken
-		}
-		for busy() {
-			runtime.Gosched()
-		}
+	l := n.pipeline
+	busy := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.conn == nil || l.conn.woken
+	}
+	for busy() {
+		runtime.Gosched()
 	}
 }
 
 // answers returns how many commands the node's present connection has matched to replies.
 func answers(n *Node) int64 {
-	l := n.pipelines[0]
+	l := n.pipeline
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.conn.commandsAnswered.Load()

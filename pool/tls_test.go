@@ -204,7 +204,6 @@ func frozenKinds(t *testing.T, m *fakeredis.Master) map[string]func() *Node {
 	}
 	return map[string]func() *Node{
 		"own":     func() *Node { return opened(t, m, nil) },
-		"several": func() *Node { return opened(t, m, func(c *Config) { c.Connections = 5 }) },
 		"TLS":     func() *Node { return opened(t, m, func(c *Config) { withTLS(t, m, c) }) },
 		"wrapped": func() *Node { return wrap(&redis.Pool{DialContext: dialled}) },
 		"wrapped, Dial": func() *Node {

@@ -51,7 +51,7 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 				require.Zero(t, n.Stats().ParkedUndos)
 				time.Sleep(time.Minute)
 				require.Equal(t, 1, count(m, "EVALSHA release"), says)
-				require.Empty(t, n.pipelines[0].conn.unexecuted)
+				require.Empty(t, n.pipeline.conn.unexecuted)
 			})
 		}
 	}
@@ -310,11 +310,11 @@ func TestParkedUndosAreSentSoonOnANewConnection(t *testing.T) {
 	}
 }
 
-// The bound holds for the node, whatever its connections. Undos beyond it are answered, counted and
+// Undos beyond the bound are answered, counted and
 // never sent.
 func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 	const beyond = 50
-	inBubble(t, func(c *Config) { c.Connections = 3 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		parkedUndos(t, m, n, maxParked, busy)
 		var late []*call
 		for i := range beyond {

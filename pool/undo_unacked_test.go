@@ -249,7 +249,7 @@ func TestAClosedNodeRepeatsNoUndo(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.NoError(t, n.Close())
 		undo := releasing("A", "k").within(n, longTTL)
-		require.False(t, n.pipelines[0].retry(&undo.Command, command.Reply{Outcome: command.Failed}, false))
+		require.False(t, n.pipeline.retry(&undo.Command, command.Reply{Outcome: command.Failed}, false))
 		require.Zero(t, n.Stats().ParkedUndos)
 	})
 }
@@ -259,7 +259,7 @@ func TestAClosedNodeAnswersWhatIsQueuedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.NoError(t, n.Close())
 		undo := releasing("A", "k").within(n, longTTL)
-		n.pipelines[0].requeue(&undo.Command)
+		n.pipeline.requeue(&undo.Command)
 		require.ErrorIs(t, undo.reply(t).Err, ErrDisconnected)
 	})
 }
@@ -270,7 +270,7 @@ func TestALateAcquireIsForgottenWithItsKeys(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		loseAcquire(t, m, n).Release()
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		pl := n.pipelines[0]
+		pl := n.pipeline
 		require.Len(t, pl.unacked.tokens, 1)
 		time.Sleep(3 * longTTL)
 		only(t, m).Drop()

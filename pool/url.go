@@ -36,8 +36,8 @@ import (
 // With a Cluster, the hosts are some of its members, at port 6379 by default. A Cluster has no
 // database but 0.
 //
-// The settings are db (or the path: both must agree), client_name, name, dial_timeout and
-// hard_timeout (as in "1.5s"), and connections. Any other setting is an error, and so is a
+// The settings are db (or the path: both must agree), client_name, name, and dial_timeout and
+// hard_timeout (as in "1.5s"). Any other setting is an error, and so is a
 // setting given twice. Bounds are those of [Config].
 //
 // An error shows no part of the URL except the name of a setting. So no error shows a password,
@@ -229,12 +229,6 @@ func (c *Config) set(name, value string) (err error) {
 		return duration(name, value, &c.DialTimeout)
 	case "hard_timeout":
 		return duration(name, value, &c.HardTimeout)
-	// The bounds are those of Config.check. Only the zero value has to be refused here.
-	case "connections":
-		// Zero in a Config means the default, which is not what the URL says.
-		if c.Connections, err = strconv.Atoi(value); err != nil || c.Connections == 0 {
-			return fmt.Errorf("the setting connections must be 1 to %d", maxConnections)
-		}
 	default:
 		if c.Sentinels == nil {
 			return fmt.Errorf("unknown setting %s", shown(name))

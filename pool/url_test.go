@@ -28,9 +28,9 @@ func TestAURLIsReadByTheRedisConvention(t *testing.T) {
 		"redis://:a@b@h":                  {Address: "h:6379", Password: "a@b"},
 		"redis://h?db=5":                  {Address: "h:6379", Database: 5},
 		"redis://h/5?db=5":                {Address: "h:6379", Database: 5},
-		"redis://h?name=n%201&client_name=me&dial_timeout=1.5s&hard_timeout=20ms&connections=4": {
+		"redis://h?name=n%201&client_name=me&dial_timeout=1.5s&hard_timeout=20ms": {
 			Address: "h:6379", Name: "n 1", ClientName: "me",
-			DialTimeout: 1500 * time.Millisecond, HardTimeout: 20 * time.Millisecond, Connections: 4,
+			DialTimeout: 1500 * time.Millisecond, HardTimeout: 20 * time.Millisecond,
 		},
 		"unix:///run/redis.sock":                 {Network: "unix", Address: "/run/redis.sock"},
 		"unix://u:p@/run/a%20b.sock?db=2":        {Network: "unix", Address: "/run/a b.sock", Username: "u", Password: "p", Database: 2},
@@ -70,7 +70,6 @@ func TestAURLOfAClusterNamesSomeOfItsMembers(t *testing.T) {
 		"redis+cluster://a":                  {Cluster: []string{"a:6379"}},
 		"redis+cluster://u:p@a,b:7000,[::1]": {Cluster: []string{"a:6379", "b:7000", "[::1]:6379"}, Username: "u", Password: "p"},
 		"redis+cluster://a,b/0?name=n&db=0":  {Cluster: []string{"a:6379", "b:6379"}, Name: "n"},
-		"redis+cluster://a/?connections=2":   {Cluster: []string{"a:6379"}, Connections: 2},
 	} {
 		c, err := ParseURL(raw)
 		require.NoError(t, err, raw)
@@ -124,8 +123,7 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"redis://h?dial_timeout=5":             "the setting dial_timeout must be a duration of 1ms to 5m0s, as in 1.5s",
 		"redis://h?dial_timeout=0s":            "the setting dial_timeout must be a duration of 1ms to 5m0s, as in 1.5s",
 		"redis://h?hard_timeout=1h":            "HardTimeout is 1h0m0s, must be 1ms to 5m0s",
-		"redis://h?connections=0":              "the setting connections must be 1 to 64",
-		"redis://h?connections=65":             "Connections is 65, must be 1 to 64",
+		"redis://h?connections=2":              `unknown setting "connections"`,
 		"redis://h?client_name=a%20b":          "ClientName contains an invalid character",
 		"unix://run/redis.sock":                "a unix URL needs an absolute path and no host",
 		"unix://":                              "a unix URL needs an absolute path and no host",
@@ -167,7 +165,7 @@ func FuzzParseURL(f *testing.F) {
 	f.Add("rediss", "", "1/", "%zz", "[::1]?client_name=x")
 	f.Add("unix", "u", "?", "#", "/run/redis.sock?x=%40")
 	f.Add("redis+sentinel", "u", ",", ",", "h,i:1/m/3?max_age=1s&sentinel_password=x")
-	f.Add("redis:opaque", "@", "@", "@", "h?connections=9&connections=9")
+	f.Add("redis:opaque", "@", "@", "@", "h?name=9&name=9")
 	f.Fuzz(func(t *testing.T, scheme, user, before, after, rest string) {
 		const secret = "hunter2"
 		raw := scheme + "://" + user + ":" + before + secret + after + "@" + rest

@@ -53,8 +53,7 @@ func (v voter) Submit(c *command.Command) {
 }
 
 // SubmitBoth submits two commands that are written together, the second after the first: a
-// release, and the acquire of the next waiter. With several connections they use different ones
-// if their first keys differ, and then have no order.
+// release, and the acquire of the next waiter.
 func (v voter) SubmitBoth(first, second *command.Command) {
 	v.node.kind.submitBoth(first, second)
 }

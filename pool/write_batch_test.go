@@ -68,10 +68,10 @@ func TestABatchIsBounded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test writes in its place
-		k := n.pipelines[0].conn
+		k := n.pipeline.conn
 		batch := func(size, commands int) (taken, bytes int) {
 			for range commands {
-				n.pipelines[0].queue.push(&inspecting(string(make([]byte, size))).Command)
+				n.pipeline.queue.push(&inspecting(string(make([]byte, size))).Command)
 			}
 			dropped, _ := k.takeBatch()
 			require.Empty(t, dropped)
@@ -125,7 +125,7 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, unmute func()) {
 func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 	const commands = 3 * maxBatch
 	n, unmute := openFrozen(t, Config{})
-	link, before := n.pipelines[0].conn, n.Stats()
+	link, before := n.pipeline.conn, n.Stats()
 	var calls []*call
 	for range batchThreshold {
 		calls = append(calls, inspecting("k").on(n))
@@ -168,7 +168,7 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 func TestCompanyIsRememberedForAWhile(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		link := n.pipelines[0].conn
+		link := n.pipeline.conn
 		for range 10 {
 			require.Equal(t, command.Granted, pinging().outcome(t, n))
 			require.False(t, link.recentlyBusy(), "one caller")

@@ -304,47 +304,45 @@ func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
 // continues.
 func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 	const pairs = 200
-	for _, connections := range []int{1, 3} {
-		for _, freeze := range []time.Duration{time.Second, 20 * time.Second} {
-			for _, after := range []int64{1, 57} {
-				inBubble(t, func(c *Config) { c.Connections = connections }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-					require.Equal(t, command.Granted, pinging().outcome(t, n))
-					var seen atomic.Int64
-					m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
-						if cmd == "SET" && seen.Add(1) == after {
-							m.Freeze()
-						}
-						return "", false
-					})
-					var acquires, undos []*call
-					for i := range pairs {
-						key, token := fmt.Sprint("k", i), fmt.Sprint("t", i)
-						acquires = append(acquires, acquiring(token, longTTL, key).on(n))
-						if i%3 == 0 {
-							synctest.Wait()
-						}
+	for _, freeze := range []time.Duration{time.Second, 20 * time.Second} {
+		for _, after := range []int64{1, 57} {
+			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				require.Equal(t, command.Granted, pinging().outcome(t, n))
+				var seen atomic.Int64
+				m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+					if cmd == "SET" && seen.Add(1) == after {
+						m.Freeze()
 					}
-					time.Sleep(500 * time.Millisecond) // the node timeout: a caller without an answer sends undos
-					for i, c := range acquires {
-						if !c.Cancel() {
-							undos = append(undos, releasing(c.Token(), c.Keys[0]).within(n, longTTL).on(n))
-						}
-						if i%5 == 0 {
-							synctest.Wait()
-						}
-					}
-					time.Sleep(freeze)
-					m.Unfreeze()
-					for _, c := range undos {
-						c.reply(t)
-					}
-					for _, c := range acquires {
-						c.reply(t)
-					}
-					synctest.Wait()
-					require.Empty(t, m.Keys(), "%d connections, frozen for %v after %d", connections, freeze, after)
+					return "", false
 				})
-			}
+				var acquires, undos []*call
+				for i := range pairs {
+					key, token := fmt.Sprint("k", i), fmt.Sprint("t", i)
+					acquires = append(acquires, acquiring(token, longTTL, key).on(n))
+					if i%3 == 0 {
+						synctest.Wait()
+					}
+				}
+				time.Sleep(500 * time.Millisecond) // the node timeout: a caller without an answer sends undos
+				for i, c := range acquires {
+					if !c.Cancel() {
+						undos = append(undos, releasing(c.Token(), c.Keys[0]).within(n, longTTL).on(n))
+					}
+					if i%5 == 0 {
+						synctest.Wait()
+					}
+				}
+				time.Sleep(freeze)
+				m.Unfreeze()
+				for _, c := range undos {
+					c.reply(t)
+				}
+				for _, c := range acquires {
+					c.reply(t)
+				}
+				synctest.Wait()
+				require.Empty(t, m.Keys(), "frozen for %v after %d", freeze, after)
+			})
 		}
 	}
 }

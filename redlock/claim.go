@@ -15,7 +15,7 @@ import (
 
 // Claim is a lock without a handle: Detach returns it, and Resume makes a handle of it again.
 // Use a Claim once: if two processes resume copies of it, both hold the same lock. It marshals
-// to text and to JSON. Keep it like a password, because it contains the token, which can release
+// to text, which is a string in JSON. Keep it like a password, because it contains the token, which can release
 // the lock. String hides the token, but package fmt calls no methods on unexported fields, and prints a
 // Claim in one with its token. A program that can change a claim can change its names, TTL and fence: take
 // claims from trusted places only.
@@ -45,24 +45,8 @@ func (c Claim) LogValue() slog.Value { return slog.StringValue(c.String()) }
 func (c Claim) MarshalText() ([]byte, error) { return claim.Claim(c).Text() }
 
 // UnmarshalText parses the form of MarshalText. Its errors match ErrInvalid.
-func (c *Claim) UnmarshalText(text []byte) error { return c.parse(claim.ParseText(text)) }
-
-// MarshalJSON returns a JSON object with names, token, fence (omitted if it is 0) and ttl_ms, not the
-// text form. It returns an error that matches ErrInvalid if a name is not valid UTF-8, which JSON
-// would change, or if the TTL is not in whole milliseconds. MarshalText accepts any name.
-func (c Claim) MarshalJSON() ([]byte, error) {
-	b, err := claim.Claim(c).JSON()
-	if err != nil {
-		return nil, invalid("%w", err)
-	}
-	return b, nil
-}
-
-// UnmarshalJSON parses the form of MarshalJSON. Its errors match ErrInvalid. It refuses an object
-// with the field ttl: versions before the first release wrote nanoseconds there.
-func (c *Claim) UnmarshalJSON(b []byte) error { return c.parse(claim.ParseJSON(b)) }
-
-func (c *Claim) parse(parsed claim.Claim, err error) error {
+func (c *Claim) UnmarshalText(text []byte) error {
+	parsed, err := claim.ParseText(text)
 	if err != nil {
 		return invalid("%w", err)
 	}

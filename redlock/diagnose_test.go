@@ -101,7 +101,7 @@ func TestADiagnosisReportsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) 
 // The patterns are those of docs/operations.md: of this Locker's prefix and, with fencing, of its
 // counters.
 func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
-	denied := []string{"~app/*", "&redlock:free:app/*", "~redlock:fence:app/*", "~redlock:guard", "~redlock:node"}
+	denied := []string{"~app/*", "&redlock:free:app/*", "~redlock:fence:app/*", "~redlock:guard"}
 	for what, c := range map[string]struct {
 		opts []Option
 		want []string

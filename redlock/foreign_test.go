@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -129,10 +128,10 @@ func TestAClaimOfOthersIsPrintable(t *testing.T) {
 		l := fl.locker(WithLogger(log.logger()))
 		const random = ":ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 		fl.each(func(m *fakeredis.Master) { m.Set(planted, "me"+random, time.Minute) })
-		raw, err := json.Marshal(map[string]any{"names": []string{planted}, "token": planted + random, "ttl_ms": time.Minute.Milliseconds()})
+		text, err := Claim{Names: []string{planted}, Token: planted + random, TTL: time.Minute}.MarshalText()
 		require.NoError(t, err)
 		var claim Claim
-		require.NoError(t, json.Unmarshal(raw, &claim))
+		require.NoError(t, claim.UnmarshalText(text))
 		_, refused := l.Resume(bg, claim)
 		require.ErrorIs(t, refused, ErrInvalid)
 		requireAllShowable(t, claim.String(), fmt.Sprintf("%+v %#v", claim, claim), refused)
@@ -151,7 +150,7 @@ func TestAClaimOfOthersIsPrintable(t *testing.T) {
 		_, long := fl.locker().Resume(bg, claim)
 		require.ErrorIs(t, long, ErrInvalid)
 		var damaged Claim
-		requireAllShowable(t, lost, gone, long, damaged.UnmarshalText([]byte(planted)), damaged.UnmarshalJSON([]byte(`"`+planted)))
+		requireAllShowable(t, lost, gone, long, damaged.UnmarshalText([]byte(planted)))
 		fl.answered()
 		require.Contains(t, log.text.String(), "[31m")
 		for _, line := range log.lines() {

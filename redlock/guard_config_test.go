@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // docs/dev/hazards.md H40: two groups of clients with different lists of nodes do not exclude each
@@ -96,76 +94,6 @@ func TestAnUnguardedLockerRefusesGuardedNodesUnlessTheyAreExcepted(t *testing.T)
 		require.NoError(t, err)
 		fl.answered()
 		require.Equal(t, 2, fl.keys("a"))
-		require.NoError(t, k.Release(bg))
-	})
-}
-
-// docs/dev/rules.md rule 17: clients of a version with another key for markers do not see this
-// version's markers. A node on which such clients may still run does not vote, and its keys are
-// left as they are.
-func TestANodeWithAMarkerOfAnOlderVersionIsRefused(t *testing.T) {
-	for what, opts := range map[string][]Option{"guarded": {WithRestartGuard(guardTTL)}, "without the guard": nil} {
-		inBubble(t, 3, func(fl *testbed) {
-			fl.each(func(m *fakeredis.Master) { m.Set(guard.OldKey, "1|r|p|10000|0|f|n1|ok", 0) })
-			l := fl.locker(opts...)
-			_, err := l.TryAcquire(bg, "a", time.Second)
-			require.ErrorIs(t, err, ErrNoQuorum, what)
-			require.ErrorIs(t, err, ErrUnfit, what)
-			require.ErrorIs(t, err, ErrGuardMismatch, what)
-			for _, word := range []string{"n1 has the key redlock:node", "stop all clients of that version", "delete the key"} {
-				require.ErrorContains(t, err, word, what)
-			}
-			r, _ := diagnosed(t, l)
-			require.Equal(t, guard.StateForeign, r.Nodes[0].Guard, what)
-			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f doctor.Finding) bool {
-				return f.Grade == doctor.Error && strings.HasPrefix(f.Text, "n1 has the key redlock:node")
-			}), what)
-			if opts != nil {
-				_, err = l.Admit(bg)
-				require.ErrorIs(t, err, ErrNotAdmitted)
-			}
-			require.Zero(t, fl.keys("a"))
-			require.Zero(t, fl.keys(guard.Key), what)
-			exempt := fl.process().locker(WithUnsafeNodes("n1", "n2"))
-			k, err := exempt.TryAcquire(bg, "a", 2*time.Second)
-			require.NoError(t, err, what)
-			r, _ = diagnosed(t, exempt)
-			require.True(t, slices.ContainsFunc(r.Nodes[0].Findings, func(f doctor.Finding) bool {
-				return f.Grade == doctor.Warning && strings.HasPrefix(f.Text, "n1 has the key redlock:node") && strings.Contains(f.Text, "WithUnsafeNodes")
-			}), what)
-			require.NoError(t, k.Release(bg))
-		})
-	}
-}
-
-// The remedy in the error works, also for a client that runs meanwhile.
-func TestANodeVotesAgainWithoutTheMarkerOfAnOlderVersion(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		fl.each(func(m *fakeredis.Master) { m.Set(guard.OldKey, "1|r|p|10000|0|f|n1|ok", 0) })
-		l := fl.locker()
-		_, err := l.TryAcquire(bg, "a", time.Second)
-		require.ErrorIs(t, err, ErrUnfit)
-		pass(time.Minute)
-		_, err = l.TryAcquire(bg, "a", time.Second)
-		require.ErrorIs(t, err, ErrUnfit)
-		fl.each(func(m *fakeredis.Master) { m.Del(guard.OldKey) })
-		pass(11 * time.Second) // the next health check, and a dial
-		k, err := l.TryAcquire(bg, "a", time.Second)
-		require.NoError(t, err)
-		require.NoError(t, k.Release(bg))
-	})
-}
-
-// This does not disturb a lock of a client that exempts the node.
-func TestAConnectionToAnExemptedNodeWithAnOldMarkerStays(t *testing.T) {
-	inBubble(t, 1, func(fl *testbed) {
-		fl.each(func(m *fakeredis.Master) { m.Set(guard.OldKey, "1|r|p|10000|0|f|n1|ok", 0) })
-		l := fl.locker(WithUnsafeNodes("n1"))
-		k, err := l.TryAcquire(bg, "a", time.Minute)
-		require.NoError(t, err)
-		before := fl.masters[0].Clients()[0]
-		pass(30 * time.Second)
-		require.Equal(t, before.ID(), fl.masters[0].Clients()[0].ID())
 		require.NoError(t, k.Release(bg))
 	})
 }

@@ -129,9 +129,8 @@ func WithFailFast() LockOption { return lockOption(func(s *lockSettings) { s.fai
 // log. Locker.Close waits for it; without Close the lock may remain until its TTL. Release
 // still returns an error if the lock had already ended.
 //
-// The release is queued after the lock's other commands, on the same connection. If nodes keep
-// several connections (pool.Config.Connections), the next attempt on some of a lock's several
-// names can overtake the release, and is then refused.
+// The release is queued after the lock's other commands, on the same connection, so the next attempt
+// on its names comes after it.
 func WithAsyncRelease() LockOption {
 	return lockOption(func(s *lockSettings) { s.asyncRelease = true })
 }

@@ -2,15 +2,12 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // docs/dev/rules.md rule 10: the next lock on the name follows the release in every node's queue.
@@ -45,44 +42,6 @@ func TestAnUnconfirmedAsyncReleaseIsReportedByTraceAndClosed(t *testing.T) {
 		fl.each(func(m *fakeredis.Master) { m.Unfreeze() })
 		require.NoError(t, l.Close(bg), "it waits for what is being undone")
 		require.Zero(t, fl.keys("a"))
-	})
-}
-
-// A node may execute commands of different connections in any order.
-func TestAnAsyncReleaseDoesNotRefuseTheNextAttemptOverSeveralConnections(t *testing.T) {
-	const connections, names = 4, 40
-	inBubble(t, 3, func(fl *testbed) {
-		nodes := make([]Node, len(fl.masters))
-		for i, m := range fl.masters {
-			n := fl.node(m, pool.Config{Connections: connections})
-			defer n.Close()
-			nodes[i] = n
-		}
-		synctest.Wait()
-		l, err := New(nodes, WithClock(fl.clock), WithBackoff(maxNodeTimeout, maxNodeTimeout)) // one attempt decides
-		require.NoError(t, err)
-		for i := range names {
-			name := fmt.Sprint("name ", i)
-			k := take(t, l, name, time.Minute, WithAsyncRelease())
-			fl.each(func(m *fakeredis.Master) {
-				for _, c := range m.Clients() {
-					c.HoldRequests()
-				}
-			})
-			require.NoError(t, k.Release(bg))
-			next := make(chan error, 1)
-			go func() {
-				_, err := l.TryAcquire(bg, name, time.Minute)
-				next <- err
-			}()
-			synctest.Wait()
-			for c := range connections {
-				fl.each(func(m *fakeredis.Master) { m.Clients()[c].Release() })
-				synctest.Wait()
-			}
-			require.NoError(t, <-next, name)
-		}
-		fl.close(l)
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package claim has the text and the JSON form of a claim.
+// Package claim has the text form of a claim.
 package claim
 
 import (
@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Claim is the content of a claim: see redlock.Claim.
@@ -68,46 +66,4 @@ func ParseText(form []byte) (Claim, error) {
 		c.Names = append(c.Names, string(n))
 	}
 	return c, nil
-}
-
-// object is the JSON form.
-type object struct {
-	Names  []string `json:"names"`
-	Token  string   `json:"token"`
-	Fence  int64    `json:"fence,omitempty"`
-	Millis *int64   `json:"ttl_ms"`
-	// OldTTL is what versions before the first release wrote, in nanoseconds.
-	OldTTL json.RawMessage `json:"ttl,omitempty"`
-}
-
-// JSON returns the JSON form. It returns an error if a name is not valid UTF-8, which JSON would
-// change, or if the TTL is not in whole milliseconds.
-func (c Claim) JSON() ([]byte, error) {
-	for _, s := range append([]string{c.Token}, c.Names...) {
-		if !utf8.ValidString(s) {
-			return nil, errors.New("name is not valid UTF-8, which JSON cannot represent: use the claim's text form")
-		}
-	}
-	if c.TTL < 0 || c.TTL%time.Millisecond != 0 {
-		return nil, fmt.Errorf("claim's TTL of %v is not a number of whole milliseconds", c.TTL)
-	}
-	ms := c.TTL.Milliseconds()
-	return json.Marshal(object{Names: c.Names, Token: c.Token, Fence: c.Fence, Millis: &ms})
-}
-
-// ParseJSON parses the JSON form.
-func ParseJSON(form []byte) (Claim, error) {
-	var j object
-	if err := json.Unmarshal(form, &j); err != nil {
-		return Claim{}, errDamaged
-	}
-	switch {
-	case j.OldTTL != nil:
-		return Claim{}, errors.New("claim with the field ttl, of an older version: the field is ttl_ms, in milliseconds")
-	case j.Millis == nil:
-		return Claim{}, errors.New("claim without ttl_ms")
-	case *j.Millis < 0 || *j.Millis > math.MaxInt64/int64(time.Millisecond):
-		return Claim{}, errors.New("claim's ttl_ms is out of range")
-	}
-	return Claim{Names: j.Names, Token: j.Token, Fence: j.Fence, TTL: time.Duration(*j.Millis) * time.Millisecond}, nil
 }

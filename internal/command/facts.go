@@ -31,8 +31,6 @@ type Facts struct {
 	// MarkerUnread says why it cannot be read.
 	Marker       string
 	MarkerUnread string
-	// OldMarker reports that the key of markers of version 1 exists (guard.OldKey).
-	OldMarker bool
 	// Backlog reports a replication backlog: the server has, or had, a replica.
 	Backlog bool
 

@@ -25,13 +25,6 @@ func (n *node) add(grade doctor.Grade, code, format string, args ...any) {
 func (s *Setup) reportGuard(n *node, e *command.Diagnosis) {
 	switch {
 	case e.Role != "master" && !s.Guarded: // a replica has its master's marker
-	case e.OldMarker && e.Role == "master" && s.Group.Set.Exempts(n.Node):
-		n.add(doctor.Warning, codeGuard, "has the key %s, the guard's marker of an older version, and votes only because of WithUnsafeNodes: its "+
-			"clients and this one do not exclude each other", guard.OldKey)
-	case e.OldMarker && e.Role == "master":
-		n.Guard = guard.StateForeign
-		n.add(doctor.Error, codeGuard, "has the key %s, the guard's marker of an older version, so the node does not vote: stop all clients of "+
-			"that version, wait for their maxTTL, and delete the key", guard.OldKey)
 	case !s.Guarded:
 		n.reportNoGuard(e)
 	default:

@@ -22,11 +22,6 @@ import (
 // has no TTL.
 const Key = "redlock:guard"
 
-// OldKey is the key of the markers of version 1. No client reads these markers. A node that
-// still has the key does not vote: clients of the old version may be using it, and they do
-// not see the markers of this version.
-const OldKey = "redlock:node"
-
 // Version changes with the marker's form.
 const Version = "2"
 
