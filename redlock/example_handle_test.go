@@ -26,11 +26,12 @@ func ExampleLock_Context() {
 	defer cancel()
 	fmt.Println("before:", query.Err())
 
-	_ = lock.Release(context.Background())
+	fmt.Println("released:", lock.Release(context.Background()))
 	fmt.Println("after:", query.Err())
 	fmt.Println("because:", context.Cause(query))
 	// Output:
 	// before: <nil>
+	// released: <nil>
 	// after: context canceled
 	// because: redlock: lock released
 }
@@ -48,8 +49,6 @@ func ExampleLock_Extend() {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = lock.Release(ctx) }()
-
 	switch err := lock.Extend(ctx, time.Minute); {
 	case err == nil:
 		fmt.Println("more than 50 s:", lock.Remaining() > 50*time.Second)
@@ -58,7 +57,10 @@ func ExampleLock_Extend() {
 	default:
 		fmt.Println("still valid for", lock.Remaining(), "and worth another try:", err)
 	}
-	// Output: more than 50 s: true
+	fmt.Println("released:", lock.Release(ctx))
+	// Output:
+	// more than 50 s: true
+	// released: <nil>
 }
 
 // Check queries the nodes before a step that cannot be undone. Here they have lost the lock, which
@@ -86,6 +88,35 @@ func ExampleLock_Check() {
 	// held: true
 	// lost: true
 	// context: redlock: lock lost
+}
+
+// The error of Release tells the loss of a lock from a shutdown: both end the work with context.Canceled.
+func ExampleLock_Release() {
+	masters, urls, stop := threeMasters()
+	defer stop()
+	ctx := context.Background()
+	locker, _ := redlock.Open(urls)
+	defer locker.Close(ctx)
+
+	settle := func() (err error) {
+		lock, err := locker.Acquire(ctx, "invoice/42", 30*time.Second)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, lock.Release(ctx)) }()
+
+		for _, m := range masters {
+			m.FlushAll()
+		}
+		_ = lock.Check(ctx)         // it learns that the nodes have lost the lock
+		return lock.Context().Err() // what the commit of a transaction returns, for example
+	}
+	err := settle()
+	fmt.Println("canceled:", errors.Is(err, context.Canceled))
+	fmt.Println("lost:", errors.Is(err, redlock.ErrLost))
+	// Output:
+	// canceled: true
+	// lost: true
 }
 
 // A lock moves from one process to another. The first detaches it and passes the claim on, for
@@ -180,7 +211,9 @@ func ExampleWithMinHold() {
 			return
 		}
 		fmt.Println(machine, "runs it")
-		_ = lock.Release(ctx)
+		if err := lock.Release(ctx); err != nil {
+			fmt.Println(err)
+		}
 	}
 	// Output:
 	// m1 runs it
@@ -208,8 +241,8 @@ func ExampleTrace() {
 		fmt.Println(err)
 		return
 	}
-	_ = lock.Extend(ctx, time.Minute)
-	_ = lock.Release(ctx)
+	_ = lock.Extend(ctx, time.Minute) // Extended gets its error
+	_ = lock.Release(ctx)             // Released gets its error
 
 	for range 4 { // hooks run on a goroutine of their own
 		fmt.Println(<-reported)

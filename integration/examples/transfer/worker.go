@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/quorumlock/go-redlock/redlock"
@@ -31,12 +32,17 @@ func (w *worker) close() {
 var errTooLittle = errors.New("insufficient balance")
 
 // transfer moves an amount under a lock on both accounts. pause runs between the reading and the writing.
-func (w *worker) transfer(ctx context.Context, from, to string, amount int, pause func() error) error {
+func (w *worker) transfer(ctx context.Context, from, to string, amount int, pause func() error) (err error) {
 	lock, err := w.locker.AcquireAll(ctx, []string{from, to}, lease)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Release(ctx) }() // ErrLost if the lease is over
+	defer func() {
+		end := lock.Release(ctx)
+		if err != nil && end != nil { // otherwise the bank has accepted the fence, and the transfer is made
+			err = fmt.Errorf("%w; %w", err, end)
+		}
+	}()
 	a, err := w.bank.balance(ctx, from)
 	if err != nil {
 		return err
