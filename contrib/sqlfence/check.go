@@ -2,7 +2,6 @@ package sqlfence
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,13 +18,6 @@ var ErrStale = errors.New("sqlfence: a later holder of the lock has written")
 // maxOwner bounds Lock.ID, in bytes. That of a *redlock.Lock has 24.
 const maxOwner = 255
 
-// A Tx is a transaction. *sql.Tx implements it.
-type Tx interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	Rollback() error
-}
-
 // A Lock is what Check needs to know of a lock. *redlock.Lock implements it.
 type Lock interface {
 	Names() []string
@@ -34,10 +26,7 @@ type Lock interface {
 	Context() context.Context
 }
 
-var (
-	_ Tx   = (*sql.Tx)(nil)
-	_ Lock = (*redlock.Lock)(nil)
-)
+var _ Lock = (*redlock.Lock)(nil)
 
 // Check accepts the lock's fence for all of its names, or returns an error. It accepts a fence that
 // is larger than the last one that was accepted, or equal and from a lock with the same ID
@@ -45,34 +34,46 @@ var (
 //
 // Check must be the first statement of the transaction. What tx reads before may be older than the
 // last holder's write. Check waits for the transactions of other holders that have called it for one
-// of the names, until ctx ends or the database stops the wait. ctx is usually lock.Context(). The
-// rows of the names stay locked until tx ends.
+// of the names, until ctx ends and at most for Config.Wait. ctx is usually lock.Context(). The rows of
+// the names stay locked until tx ends.
 //
 // If Check returns an error it has rolled tx back, so a later Commit returns sql.ErrTxDone. The error
 // matches:
 //
 //   - ErrStale if a later holder has written;
 //   - ErrRetry and the driver's error if the database rejected the transaction because of a concurrent
-//     one: begin a new transaction while the lock is held;
+//     one, or if the wait took too long: begin a new transaction while the lock is held;
 //   - the cause of lock.Context() if the lock has ended, before Check or during it. If it ended before,
 //     Check executes nothing. If it ended during a statement that failed, the error also matches the
 //     driver's error, and it never matches ErrRetry;
 //   - the driver's error otherwise. If ctx has ended, the error also matches the cause of ctx.
 //
+// The text of an ErrRetry has the fence, the lock's ID and at most five names. If the wait took too long
+// on PostgreSQL 12 or later, it also has the server processes of at most five open transactions that
+// have written to the table. The oldest is the first: Check usually has waited for that one.
+//
 // Check executes nothing either if the fence is 0, or if the lock has no ID, no names, or an ID of
 // more than 255 bytes.
 func (f *Fences) Check(ctx context.Context, tx Tx, lock Lock) error {
+	return f.checkIn(ctx, sqlSession{tx}, lock)
+}
+
+// checkIn checks the fence in a transaction of any driver.
+func (f *Fences) checkIn(ctx context.Context, tx session, lock Lock) error {
 	err := f.check(ctx, tx, lock)
 	if err == nil {
 		return nil
 	}
-	if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+	// ctx may have ended, and the connection goes back to its pool.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultWait)
+	defer cancel()
+	if undo := tx.rollback(limited); undo != nil {
 		return fmt.Errorf("%w (the rollback failed as well: %w)", err, undo)
 	}
 	return err
 }
 
-func (f *Fences) check(ctx context.Context, tx Tx, lock Lock) error {
+func (f *Fences) check(ctx context.Context, tx session, lock Lock) error {
 	owner, fence, hold := lock.ID(), lock.Fence(), lock.Context()
 	var names []string
 	for _, name := range lock.Names() {
@@ -103,7 +104,7 @@ func (f *Fences) check(ctx context.Context, tx Tx, lock Lock) error {
 	case err != nil && hold.Err() != nil:
 		return &endedError{cause: context.Cause(hold), failure: err} //nolint:contextcheck // it is that of the lock
 	case err != nil:
-		return failed(ctx, err)
+		return f.failed(ctx, tx, fmt.Sprintf("fence %d of lock %s on %s", fence, owner, quoted(names)), err)
 	case len(stale) > 0:
 		return fmt.Errorf("%w: fence %d of %s is too small for the name %q", ErrStale, fence, owner, stale[0])
 	case hold.Err() != nil: // a later holder may be about to write
@@ -117,15 +118,34 @@ func ended(hold context.Context) error {
 	return fmt.Errorf("sqlfence: the lock has ended: %w", context.Cause(hold))
 }
 
-// failed returns the error of a Check whose statement failed while the lock was held.
-func failed(ctx context.Context, err error) error {
+// failed returns the error of a Check whose statement failed while the lock was held. who says for which
+// lock it was executed.
+func (f *Fences) failed(ctx context.Context, tx session, who string, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	if Retryable(err) {
-		return fmt.Errorf("%w: %w", ErrRetry, err)
+	switch {
+	case !Retryable(err):
+		return fmt.Errorf("sqlfence: check the fence: %w", err)
+	case f.dialect == Postgres && anyInChain(err, isLockTimeout):
+		if open := f.openTransactions(ctx, tx); open != "" {
+			who += "; open transactions: " + open
+		}
 	}
-	return fmt.Errorf("sqlfence: check the fence: %w", err)
+	return fmt.Errorf("%w (%s): %w", ErrRetry, who, err)
+}
+
+// quoted lists at most five names.
+func quoted(names []string) string {
+	const most = 5
+	list := make([]string, 0, most)
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, strconv.Quote(name))
+	}
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list, ", "), more)
+	}
+	return strings.Join(list, ", ")
 }
 
 // endedError is the error of a Check whose lock ended during a statement that failed. Retryable is
@@ -137,88 +157,3 @@ func (e *endedError) Error() string {
 }
 
 func (e *endedError) Unwrap() []error { return []error{e.cause, e.failure} }
-
-// upsert stores the fence for all names with one statement, and returns those that rejected it. The
-// database locks the rows in the order of names. A row that is locked by another transaction is
-// compared when that transaction has ended.
-func (f *Fences) upsert(ctx context.Context, tx Tx, names []string, owner string, fence int64) (stale []string, err error) {
-	mark := "$"
-	if f.dialect == SQLite {
-		mark = "?"
-	}
-	args := []any{f.namespace, f.prefix, fence, owner}
-	values := make([]string, len(names))
-	for i, name := range names {
-		args = append(args, name)
-		values[i] = "(@1, @2, @" + strconv.Itoa(len(args)) + ", @3, @4, CURRENT_TIMESTAMP)"
-	}
-	rows, err := tx.QueryContext(ctx, strings.ReplaceAll(
-		"INSERT INTO "+f.table+" AS t (namespace, key_prefix, name, fence, owner, checked_at) VALUES "+strings.Join(values, ", ")+
-			" ON CONFLICT (namespace, key_prefix, name) DO UPDATE"+
-			" SET fence = excluded.fence, owner = excluded.owner, checked_at = excluded.checked_at"+
-			" WHERE t.fence < excluded.fence OR (t.fence = excluded.fence AND t.owner = excluded.owner)"+
-			" RETURNING name", "@", mark), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	accepted := make(map[string]bool, len(names))
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		accepted[name] = true
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return accepted[name] }), nil
-}
-
-// lockAndUpdate stores the fence for one name after the other, up to the first that rejects it. It
-// reads each row when the row is locked. How many rows a statement affects says nothing: an equal
-// fence of the same owner changes none.
-func (f *Fences) lockAndUpdate(ctx context.Context, tx Tx, names []string, owner string, fence int64) (stale []string, err error) {
-	const key = " WHERE namespace = ? AND key_prefix = ? AND name = ?"
-	for _, name := range names {
-		_, err := tx.ExecContext(ctx, "INSERT INTO "+f.table+" (namespace, key_prefix, name, fence, owner, checked_at)"+
-			" VALUES (?, ?, ?, 0, '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE name = name", f.namespace, f.prefix, name)
-		if err != nil {
-			return nil, err
-		}
-		seen, seenOwner, err := readRow(ctx, tx, "SELECT fence, owner FROM "+f.table+key+" FOR UPDATE", f.namespace, f.prefix, name)
-		if err != nil {
-			return nil, err
-		}
-		if !redlock.AcceptFence(seen, seenOwner, fence, owner) {
-			return []string{name}, nil
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE "+f.table+" SET fence = ?, owner = ?, checked_at = UTC_TIMESTAMP(6)"+key,
-			fence, owner, f.namespace, f.prefix, name)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-func readRow(ctx context.Context, tx Tx, query string, key ...any) (fence int64, owner string, err error) {
-	rows, err := tx.QueryContext(ctx, query, key...)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if !rows.Next() {
-		// The row was inserted before. Its name may have been truncated: not every mode of MySQL
-		// rejects a name that is too long.
-		if err := rows.Err(); err != nil {
-			return 0, "", err
-		}
-		return 0, "", fmt.Errorf("the row is not in the table: %w", sql.ErrNoRows)
-	}
-	if err := rows.Scan(&fence, &owner); err != nil {
-		return 0, "", err
-	}
-	return fence, owner, rows.Err()
-}

@@ -13,7 +13,9 @@
 //
 // A table has the largest fence of every lock name, and its owner. Check locks the rows of the lock's
 // names, compares, and stores the lock's fence. The rows stay locked until the transaction ends. So
-// the transactions of two holders run one after the other, and never the newer one first.
+// the transactions of two holders run one after the other, and never the newer one first. A holder that is
+// stopped inside its transaction delays its successor's Check by Config.Wait. CheckPgx is Check for pgx
+// without database/sql.
 //
 // The locks need redlock.WithFencing. All writers of the protected data must call Check, with the
 // same table, Namespace and KeyPrefix.

@@ -5,11 +5,18 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
 // DefaultTable is the table unless Config.Table is set.
 const DefaultTable = "redlock_fences"
+
+// DefaultWait bounds the wait for another holder's transaction unless Config.Wait is set.
+const DefaultWait = 5 * time.Second
+
+// maxWait bounds Config.Wait.
+const maxWait = 24 * time.Hour
 
 // maxNamespace bounds Config.Namespace, in bytes.
 const maxNamespace = 255
@@ -59,6 +66,19 @@ type Config struct {
 
 	// KeyPrefix is the prefix of redlock.WithKeyPrefix, if the Locker has one.
 	KeyPrefix string
+
+	// Wait bounds how long Check waits for the transaction of another holder, on each row. Then Check
+	// returns ErrRetry. So a holder that is stopped inside its transaction does not make its successor wait
+	// for as long as the database allows. The default is DefaultWait. At least 1 ms and at most 24 h are
+	// allowed.
+	//
+	//   - On PostgreSQL it is the transaction's lock_timeout from Check on. So it also bounds the waits of the
+	//     statements after Check. It ends with the transaction. A smaller lock_timeout is kept.
+	//   - On MariaDB it is innodb_lock_wait_timeout of the statements of Check alone, in whole seconds, rounded
+	//     up. A smaller one is kept.
+	//   - On MySQL and SQLite the connection's setting bounds the wait, and Wait does not change it:
+	//     innodb_lock_wait_timeout, which is 50 s by default, and busy_timeout.
+	Wait time.Duration
 }
 
 // Fences checks the fencing tokens of locks. It is safe for concurrent use.
@@ -66,6 +86,7 @@ type Fences struct {
 	dialect           Dialect
 	table             string
 	namespace, prefix string
+	wait              time.Duration
 }
 
 var identifiers = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
@@ -76,6 +97,9 @@ func New(config Config) (*Fences, error) {
 	if config.Table == "" {
 		config.Table = DefaultTable
 	}
+	if config.Wait == 0 {
+		config.Wait = DefaultWait
+	}
 	switch namespace := config.Namespace; {
 	case config.Dialect < Postgres || config.Dialect > SQLite:
 		return nil, fmt.Errorf("sqlfence: Dialect %d is not one of this package", config.Dialect)
@@ -85,12 +109,15 @@ func New(config Config) (*Fences, error) {
 		return nil, errors.New("sqlfence: Namespace is required: it identifies the set of Redis nodes")
 	case len(namespace) > maxNamespace || !plain(namespace):
 		return nil, fmt.Errorf("sqlfence: Namespace %q: at most %d bytes of UTF-8, without NUL", namespace, maxNamespace)
+	case config.Wait < time.Millisecond || config.Wait > maxWait:
+		return nil, fmt.Errorf("sqlfence: Wait %v: 1ms to %v", config.Wait, maxWait)
 	}
 	return &Fences{
 		dialect:   config.Dialect,
 		table:     config.Table,
 		namespace: config.Namespace,
 		prefix:    text(config.KeyPrefix),
+		wait:      config.Wait,
 	}, nil
 }
 

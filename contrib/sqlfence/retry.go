@@ -46,6 +46,12 @@ func Retryable(err error) bool {
 
 var states = map[string]bool{"40001": true, "40P01": true, "55P03": true}
 
+// isLockTimeout recognizes the error of PostgreSQL after a wait that took too long.
+func isLockTimeout(err error) bool {
+	e, ok := err.(interface{ SQLState() string })
+	return ok && e.SQLState() == "55P03"
+}
+
 // mysqlText matches the beginning of an error of go-sql-driver/mysql, which has no method for its number.
 var mysqlText = regexp.MustCompile(`^Error (1213|1205|1020|3572)\b`)
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,11 @@ func TestNewChecksTheConfig(t *testing.T) {
 		"a namespace too long": {func(c *sqlfence.Config) { c.Namespace = strings.Repeat("a", 256) }, "Namespace"},
 		"a namespace with NUL": {func(c *sqlfence.Config) { c.Namespace = "a\x00" }, "Namespace"},
 		"not UTF-8":            {func(c *sqlfence.Config) { c.Namespace = "\xff" }, "Namespace"},
+		"the shortest wait":    {func(c *sqlfence.Config) { c.Wait = time.Millisecond }, ""},
+		"a wait too short":     {func(c *sqlfence.Config) { c.Wait = time.Millisecond - 1 }, "Wait"},
+		"a negative wait":      {func(c *sqlfence.Config) { c.Wait = -time.Second }, "Wait"},
+		"the longest wait":     {func(c *sqlfence.Config) { c.Wait = 24 * time.Hour }, ""},
+		"a wait too long":      {func(c *sqlfence.Config) { c.Wait = 24*time.Hour + 1 }, "Wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := valid
@@ -160,7 +166,12 @@ func TestMySQLLocksOneNameAfterTheOtherSortedAndOnce(t *testing.T) {
 	require.NoError(t, newFences(t, sqlfence.MySQL).Check(t.Context(), tx, held(t, "c", "a", "c", "B")))
 	var did []string
 	for _, s := range db.statements {
-		word, _, _ := strings.Cut(s.query, " ")
+		_, query, bounded := strings.Cut(s.query, "FOR */ ")
+		if !bounded {
+			query = s.query
+		}
+		word, _, _ := strings.Cut(query, " ")
+		require.Equal(t, word == "INSERT", bounded, "only an INSERT waits: it locks the row")
 		switch word {
 		case "UPDATE":
 			require.Equal(t, []any{int64(7), "holder"}, s.args[:2])
@@ -385,7 +396,7 @@ func TestTheCauseOfAContextThatEndsDuringACheckIsJoined(t *testing.T) {
 			"a cause":      {errShutdown, context.Canceled, "sqlfence: check the fence: shutdown: context canceled"},
 			"no cause":     {nil, context.Canceled, "sqlfence: check the fence: context canceled"},
 			"it has ended": {nil, sql.ErrTxDone, "sqlfence: check the fence: context canceled: " + sql.ErrTxDone.Error()},
-			"retryable":    {errShutdown, &pgError{"40001"}, sqlfence.ErrRetry.Error() + ": shutdown: ERROR: (SQLSTATE 40001)"},
+			"retryable":    {errShutdown, &pgError{"40001"}, sqlfence.ErrRetry.Error() + ` (fence 7 of lock holder on "a"): shutdown: ERROR: (SQLSTATE 40001)`},
 		} {
 			t.Run(fmt.Sprint(dialect, " ", name), func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())

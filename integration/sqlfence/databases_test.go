@@ -30,9 +30,15 @@ type database struct {
 	// but fail at once.
 	blocked string
 
+	// bound is the connection's bound for a wait. It is empty if transactions do not wait.
+	bound string
+
 	// rejects returns whether a transaction at an isolation level is rejected after it has waited for
 	// another one, or instead of it.
 	rejects func(sql.IsolationLevel) bool
+
+	// file is the address of the database, if it is a file.
+	file string
 
 	// patient is the same database, whose transactions wait for each other.
 	patient *sql.DB
@@ -71,6 +77,7 @@ func openSQLite(t testing.TB) *database {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)"
 	d := open(t, sqlfence.SQLite, "sqlite", file, "INTEGER PRIMARY KEY AUTOINCREMENT")
+	d.file = file
 	d.rejects = func(sql.IsolationLevel) bool { return true }
 	var err error
 	d.patient, err = sql.Open("sqlite", file+"&_pragma=busy_timeout(60000)")
@@ -96,10 +103,15 @@ func (d *database) exec(t testing.TB, query string, args ...any) {
 	require.NoError(t, err)
 }
 
-// fences returns Fences of a namespace.
+// fences returns Fences of a namespace, which wait for as long as a test does.
 func (d *database) fences(t testing.TB, namespace string) *sqlfence.Fences {
 	t.Helper()
-	f, err := sqlfence.New(sqlfence.Config{Dialect: d.dialect, Namespace: namespace})
+	return d.fencesThatWait(t, namespace, patience)
+}
+
+func (d *database) fencesThatWait(t testing.TB, namespace string, wait time.Duration) *sqlfence.Fences {
+	t.Helper()
+	f, err := sqlfence.New(sqlfence.Config{Dialect: d.dialect, Namespace: namespace, Wait: wait})
 	require.NoError(t, err)
 	return f
 }

@@ -34,7 +34,7 @@ func blocks(t *testing.T, language string) (texts []string) {
 // the tables.
 func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
 	programs := blocks(t, "go")
-	require.Len(t, programs, 2, "the quick start, and a test")
+	require.Len(t, programs, 3, "the quick start, that of pgx, and a test")
 	nodes := redistest.Start(t, 3)
 	url := startPostgres(t)
 	db, err := sql.Open("pgx", url)
@@ -77,9 +77,9 @@ func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
 // The README's test for a service passes.
 func TestTheTestForAServicePasses(t *testing.T) {
 	programs := blocks(t, "go")
-	require.Len(t, programs, 2)
+	require.Len(t, programs, 3)
 	file := filepath.Join(t.TempDir(), "service_test.go")
-	require.NoError(t, os.WriteFile(file, []byte(programs[1]), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(programs[2]), 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "--- PASS: TestALateHolderIsRejected")
@@ -111,7 +111,7 @@ func build(t *testing.T, source string, nodes []string, postgres string) (binary
 func testNewServers(t *testing.T, s *suite) {
 	t.Helper()
 	statements := blocks(t, " *sql")
-	require.Len(t, statements, 3)
+	require.Len(t, statements, 4)
 	const name = "new servers"
 	lock := acquire(t, s.first, name)
 	old, next := s.database.fences(t, "locks-1"), s.database.fences(t, "locks-2")
@@ -119,13 +119,13 @@ func testNewServers(t *testing.T, s *suite) {
 		require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
 	}
 
-	s.exec(t, statements[0])
+	s.exec(t, statements[1])
 	s.fences = old
 	require.ErrorIs(t, s.write(t.Context(), lock, sql.LevelDefault), sqlfence.ErrStale)
 	s.fences = next
 	require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
 
-	s.exec(t, statements[1])
+	s.exec(t, statements[2])
 	fence, _ := s.row(t, "locks-1", name)
 	require.Zero(t, fence)
 	s.namespace = "locks-2"
@@ -136,7 +136,7 @@ func testNewServers(t *testing.T, s *suite) {
 func testOldRows(t *testing.T, s *suite) {
 	t.Helper()
 	line := map[sqlfence.Dialect]int{sqlfence.Postgres: 0, sqlfence.MySQL: 1, sqlfence.SQLite: 2}[s.dialect]
-	statement, _, _ := strings.Cut(strings.Split(blocks(t, " *sql")[2], "\n")[line], "--")
+	statement, _, _ := strings.Cut(strings.Split(blocks(t, " *sql")[3], "\n")[line], "--")
 	s.namespace = "locks-1"
 	s.fences = s.database.fences(t, s.namespace)
 	hours := map[sqlfence.Dialect]string{

@@ -46,6 +46,7 @@ func openPostgres(t testing.TB) *database {
 	d := open(t, sqlfence.Postgres, "pgx", startPostgres(t), "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
 	d.rejects = func(level sql.IsolationLevel) bool { return level != sql.LevelReadCommitted }
 	d.blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+	d.bound = "SHOW lock_timeout"
 	return d
 }
 
@@ -57,6 +58,7 @@ func openMariaDB(t testing.TB, isolation string) *database {
 		map[string]string{"MARIADB_ROOT_PASSWORD": password, "MARIADB_DATABASE": "test"})
 	d := open(t, sqlfence.MySQL, "mysql", "root:"+password+"@tcp("+address+")/test?innodb_snapshot_isolation="+isolation, "BIGINT AUTO_INCREMENT PRIMARY KEY")
 	d.rejects = func(level sql.IsolationLevel) bool { return isolation == "ON" && level == sql.LevelSerializable }
+	d.bound = "SELECT @@innodb_lock_wait_timeout"
 	// The table innodb_trx would be as it was up to 100 ms ago.
 	d.blocked = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'"
 	return d

@@ -57,6 +57,7 @@ var cases = []struct {
 	{"a wait ends with its context", testWaitEnds},
 	{"a wait ends with the lock", testLockEndsDuringWait},
 	{"a wait takes too long", testTimeout},
+	{"a wait is bounded", testWait},
 	{"a deadlock with other rows", testDeadlock},
 	{"no table", testNoTable},
 }
@@ -688,6 +689,49 @@ func testTimeout(t *testing.T, s *suite) {
 	require.NoError(t, err)
 	require.NoError(t, s.finish(t.Context(), first, lock))
 	require.NoError(t, s.write(t.Context(), lock, sql.LevelDefault))
+}
+
+// Check waits for as long as its Fences say, and says what it waited for. It leaves no bound on the connection.
+func testWait(t *testing.T, s *suite) {
+	t.Helper()
+	if s.blocked == "" {
+		return // transactions do not wait
+	}
+	const name = "bounded"
+	lock := acquire(t, s.first, name)
+	first := begin(t, s.DB, sql.LevelDefault)
+	require.NoError(t, s.fences.Check(t.Context(), first, lock))
+	conn, err := s.Conn(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	bound := func() (text string) {
+		require.NoError(t, conn.QueryRowContext(t.Context(), s.bound).Scan(&text))
+		return text
+	}
+	before := bound()
+
+	s.fences = s.fencesThatWait(t, s.namespace, time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience/2) // MariaDB's own bound is almost a minute
+	defer cancel()
+	second, err := conn.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	err = s.fences.Check(ctx, second, lock)
+	require.ErrorIs(t, err, sqlfence.ErrRetry)
+	require.ErrorContains(t, err, fmt.Sprintf("(fence %d of lock %s on %q", lock.Fence(), lock.ID(), name))
+	if s.dialect == sqlfence.Postgres {
+		var pid int
+		require.NoError(t, first.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+		require.ErrorContains(t, err, fmt.Sprintf("; open transactions: process %d (idle in transaction, open for ", pid))
+	}
+	require.ErrorIs(t, second.Commit(), sql.ErrTxDone)
+	require.Equal(t, before, bound())
+
+	require.NoError(t, s.finish(t.Context(), first, lock))
+	third, err := conn.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, s.fences.Check(t.Context(), third, lock))
+	require.NoError(t, s.finish(t.Context(), third, lock))
+	require.Equal(t, before, bound())
 }
 
 // Check cannot prevent a deadlock with rows that were locked before it.

@@ -2,6 +2,7 @@ package sqlfence_test
 
 import (
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -47,4 +48,21 @@ func TestACommitThatSQLiteRejectsIsRetryable(t *testing.T) {
 	require.Error(t, err)
 	require.True(t, sqlfence.Retryable(err), "%v", err)
 	require.NoError(t, reader.Commit())
+}
+
+// The connection's busy_timeout bounds the wait. The error says which lock has waited.
+func TestTheWaitOnSQLiteIsThatOfTheConnection(t *testing.T) {
+	d := openSQLite(t)
+	lock := acquire(t, openLocker(t, redistest.Start(t, 3)), "waits")
+	hasty, err := sql.Open("sqlite", d.file+"&_pragma=busy_timeout(50)")
+	require.NoError(t, err)
+	defer hasty.Close()
+	first, second := begin(t, d.DB, sql.LevelDefault), begin(t, hasty, sql.LevelDefault)
+	fences := d.fences(t, "waits")
+	require.NoError(t, fences.Check(t.Context(), first, lock))
+	err = fences.Check(t.Context(), second, lock)
+	require.ErrorIs(t, err, sqlfence.ErrRetry)
+	require.ErrorContains(t, err, fmt.Sprintf(`(fence %d of lock %s on "waits"): database is locked`, lock.Fence(), lock.ID()))
+	require.ErrorIs(t, second.Commit(), sql.ErrTxDone)
+	require.NoError(t, first.Commit())
 }
