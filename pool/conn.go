@@ -178,6 +178,9 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 		pc.answerUnmarked(c, r)
 		return
 	}
+	if c.Op == command.Acquire {
+		pc.noteVote(r)
+	}
 	if c.Op.Undoes() {
 		nothingToUndo := pc.takeUnexecuted(c)
 		r.Retrying = pc.pipeline.retry(c, r, nothingToUndo)

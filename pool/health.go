@@ -10,13 +10,14 @@ import (
 
 // health is the result of the health checks of a connection's server (health_check.go), which a
 // server may answer by an error. All fields are guarded by pipeline.mu. Only the reader changes
-// failed and why.
+// failed, why and acquire.
 type health struct {
-	failed int           // checks in a row that were answered by an error
-	why    error         // why the node does not vote, after maxFailedChecks
-	last   clock.Instant // when the last one began
-	next   clock.Instant // when the next one is due; noDeadline while one is in flight
-	timer  clock.Timer   // of check
+	failed  int           // checks in a row that were answered by an error
+	why     error         // why the node does not vote, after maxFailedChecks
+	acquire error         // why the last acquire was answered by an error; nil after a vote
+	last    clock.Instant // when the last check began
+	next    clock.Instant // when the next one is due; noDeadline while one is in flight
+	timer   clock.Timer   // of check
 }
 
 // maxFailedChecks is how many failed checks in a row keep a node from voting.

@@ -17,6 +17,8 @@ type kind interface {
 	// submit executes a command, and submitBoth two that are written together: see voter.Submit.
 	submit(c *command.Command)
 	submitBoth(first, second *command.Command)
+	// whyNotVoting returns why the node does not vote for a node set: see voter.WhyNotVoting.
+	whyNotVoting(s *command.NodeSet) error
 	// subscribe returns a subscription without channels: see voter.Subscribe.
 	subscribe(listener command.Listener) command.Subscription
 	// rejectReason returns why a command is not sent to the server at address. It is called under

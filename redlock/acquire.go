@@ -71,7 +71,7 @@ type request struct {
 	opts          lockSettings
 	singleAttempt bool // TryAcquire
 	failures      int  // attempts that failed
-	waits         bool // it has waited; a hook may have its names
+	waits         bool // it has waited, and is counted in Locker.waits; a hook may have its names
 	boundToCaller bool // the lock's context ends with the caller's
 	locker        *Locker
 	caller        context.Context // of the call, and the parent of the lock's context
@@ -126,15 +126,9 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	case holder != nil:
 		return nil, fmt.Errorf("%w: %s is held by the lock of the context (WithShared)", ErrAlreadyHeld, quoted(w.names))
 	}
-	var lk *Lock
-	var err error
-	if w.singleAttempt {
-		lk, err = l.try(ctx, w)
-	} else {
-		w.began = l.traceTime()
-		lk, err = l.acquireWithin(ctx, w)
-		l.traceAcquired(w, lk, err)
-	}
+	w.began = l.traceTime()
+	lk, err := l.acquireWithin(ctx, w)
+	l.traceAcquired(w, lk, err)
 	if err == nil {
 		w.recycle()
 	}
@@ -145,10 +139,10 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 // the wait is no parent of the lock's.
 func (l *Locker) acquireWithin(ctx context.Context, w *request) (*Lock, error) {
 	switch {
+	case w.singleAttempt, w.opts.waitBounded && w.opts.wait == 0:
+		return l.try(ctx, w)
 	case !w.opts.waitBounded:
 		return l.acquireQueued(ctx, w)
-	case w.opts.wait == 0:
-		return l.try(ctx, w)
 	}
 	wait, end := context.WithCancelCause(ctx)
 	defer end(nil)

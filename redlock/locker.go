@@ -4,6 +4,7 @@ import (
 	"os"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -39,6 +40,7 @@ type Locker struct {
 	mayBlock      bool                     // some nodes are not package pool's: Submit may block
 
 	closing chan struct{} // closed by Close
+	waits   atomic.Int64  // requests that wait
 
 	mu       sync.Mutex       // guards the fields below; no callback runs under it
 	locks    map[string]*Lock // by token: in acquisition, held, or being undone
@@ -56,6 +58,16 @@ type Locker struct {
 // more failures than one node fewer. There are at most 64. New sends nothing. Its errors match
 // ErrInvalid.
 func New(nodes []Node, opts ...Option) (*Locker, error) {
+	l, err := newLocker(nodes, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.traceOpened()
+	return l, nil
+}
+
+// newLocker is New without the hook Opened.
+func newLocker(nodes []Node, opts []Option) (*Locker, error) {
 	set, err := settingsOf(opts)
 	if wrong := checkNodes(nodes); wrong != nil {
 		return nil, joinInvalid(err, wrong)
@@ -100,11 +112,12 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 		}
 		nodes, owned = append(nodes, n), append(owned, n)
 	}
-	l, err := New(nodes, opts...)
+	l, err := newLocker(nodes, opts)
 	if err != nil {
 		return nil, oneline.Join(err, closeAll(owned))
 	}
 	l.ownedNodes = owned
+	l.traceOpened()
 	return l, nil
 }
 

@@ -16,6 +16,9 @@ import (
 // block and may call the library. A panic in a hook is logged and does not stop later hooks. At
 // most 4,096 events are queued. Further events are dropped, and their number is logged.
 type Trace struct {
+	// Opened is called once, when New or Open has made the Locker. For its present numbers of locks
+	// and waiters see Locker.Stats, which counts no events.
+	Opened func(*Locker)
 	// Vote is called for every node's answer to any request, also if it is late.
 	Vote func(VoteEvent)
 	// Attempt is called when an attempt was decided: one request to all nodes for a lock, also by
@@ -26,11 +29,8 @@ type Trace struct {
 	Waiting func(WaitEvent)
 	// Woken is called when a waiting acquisition continues.
 	Woken func(WaitEvent)
-	// Waiter is called when Acquire, AcquireAll, Do or Lead begins to wait, for other requests of its
-	// Locker, a holder or the nodes, and when that call ends. So it is called twice, or not at all for
-	// a call that never waits. Waiting and Woken may be called any number of times in between.
-	Waiter func(WaitEvent)
-	// Acquired is called when Acquire, AcquireAll, Do or Lead has got its lock, or has failed.
+	// Acquired is called when a call of an Acquire method, of Do or of Lead has got its lock, or has
+	// failed.
 	Acquired func(WaitEvent)
 	// Started is called when a hold begins: by any Acquire method, by Do or by Resume, or as a share.
 	Started func(HoldEvent)
@@ -44,11 +44,11 @@ type Trace struct {
 
 // add makes t also call the hooks of more, after its own.
 func (t *Trace) add(more *Trace) {
+	t.Opened = chain(t.Opened, more.Opened)
 	t.Vote = chain(t.Vote, more.Vote)
 	t.Attempt = chain(t.Attempt, more.Attempt)
 	t.Waiting = chain(t.Waiting, more.Waiting)
 	t.Woken = chain(t.Woken, more.Woken)
-	t.Waiter = chain(t.Waiter, more.Waiter)
 	t.Acquired = chain(t.Acquired, more.Acquired)
 	t.Started = chain(t.Started, more.Started)
 	t.Extended = chain(t.Extended, more.Extended)
@@ -105,7 +105,7 @@ type RoundEvent struct {
 	Confirmed bool
 }
 
-// WaitEvent is an event of one call of Acquire, AcquireAll or Do, or of one campaign of Lead.
+// WaitEvent is an event of one call of an Acquire method or of Do, or of one campaign of Lead.
 type WaitEvent struct {
 	EventInfo
 	// Attempts is how many attempts were made. It is 0 before the first. In Trace.Acquired it
@@ -117,10 +117,6 @@ type WaitEvent struct {
 	// time (HeldError), which a poll updates. It matches ErrHeld before the first attempt, while
 	// other requests of the Locker are ahead.
 	Err error
-	// Waits reports that the call waits from now on: in Trace.Waiting, and in Trace.Waiter when the
-	// wait begins. When the call has its lock or has failed, or when its context panicked, it is
-	// false in Trace.Waiter.
-	Waits bool
 	// Reason is, in Trace.Woken, why the call continues:
 	//
 	//   - "message": a release was announced
@@ -151,6 +147,12 @@ func (l *Locker) eventInfo(ctx context.Context, names []string) EventInfo {
 }
 
 func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.ctx.parent, lk.hold.Names) }
+
+func (l *Locker) traceOpened() {
+	if t := l.traces(); t != nil {
+		post(l.dispatcher, t.Opened, l)
+	}
+}
 
 // traceAttempt reports the outcome of an attempt that was decided at an instant. The query for the
 // reason of a failure came after that.
@@ -208,9 +210,7 @@ func (l *Locker) traceAcquired(w *request, lk *Lock, err error) {
 
 func (l *Locker) traceWaiting(w *request) {
 	if t := l.traces(); t != nil && t.Waiting != nil {
-		e := w.event()
-		e.Waits = true
-		post(l.dispatcher, t.Waiting, e)
+		post(l.dispatcher, t.Waiting, w.event())
 	}
 }
 
@@ -219,22 +219,6 @@ func (l *Locker) traceWoken(w *request, why waiting.Reason) {
 		e := w.event()
 		e.Reason = why.String()
 		post(l.dispatcher, t.Woken, e)
-	}
-}
-
-// waitPhase says whether a request begins or ends to wait.
-type waitPhase bool
-
-const (
-	waitBegins waitPhase = true
-	waitEnds   waitPhase = false
-)
-
-func (l *Locker) traceWaiter(w *request, phase waitPhase) {
-	if t := l.traces(); t != nil && t.Waiter != nil {
-		e := w.event()
-		e.Waits = phase == waitBegins
-		post(l.dispatcher, t.Waiter, e)
 	}
 }
 

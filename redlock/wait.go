@@ -80,18 +80,18 @@ func (w *request) Failed() []bool {
 	return failed
 }
 
-// Waits reports once that the request waits. It implements waiting.Contender.
+// Waits counts the request once as one that waits. It implements waiting.Contender.
 func (w *request) Waits() {
 	if !w.waits {
 		w.waits = true
-		w.locker.traceWaiter(w, waitBegins)
+		w.locker.waits.Add(1)
 	}
 }
 
-// endWait reports that the request no longer waits, if it did.
+// endWait ends what Waits has counted.
 func (w *request) endWait() {
 	if w.waits {
-		w.locker.traceWaiter(w, waitEnds)
+		w.locker.waits.Add(-1)
 	}
 }
 

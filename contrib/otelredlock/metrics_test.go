@@ -2,11 +2,14 @@ package otelredlock_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,20 +45,22 @@ func TestTheLifeOfALockIsCountedOnce(t *testing.T) {
 		time.Sleep(time.Minute) // every node has answered by then
 		found := w.figures()
 		for point, figure := range map[string]string{
-			"redlock.attempt.duration{redlock.outcome=acquired}":                               "1/0.000",
-			"redlock.acquire.duration{redlock.outcome=acquired}":                               "1/0.000",
-			"redlock.extend.duration{redlock.extend.automatic=false,redlock.outcome=extended}": "1/0.000",
-			"redlock.hold.duration{redlock.end_reason=released}":                               "1/5.000",
-			"redlock.release.validity{}":                                                       "1/6.893",
-			"redlock.release.duration{redlock.outcome=released}":                               "1/0.000",
-			"redlock.nodes.quarantined{}":                                                      "0",
+			"redlock.attempts{redlock.outcome=acquired}":                                  "1",
+			"redlock.acquire.duration{redlock.outcome=acquired}":                          "1/0.000",
+			"redlock.extensions{redlock.extend.automatic=false,redlock.outcome=extended}": "1",
+			"redlock.hold.duration{redlock.end_reason=released}":                          "1/5.000",
+			"redlock.release.validity{}":                                                  "1/6.893",
+			"redlock.releases{redlock.outcome=released}":                                  "1",
+			"redlock.nodes.quarantined{}":                                                 "0",
 		} {
 			require.Equal(t, figure, found[point], "%s of %v", point, found)
 		}
 		require.Equal(t, map[string]string{"{redlock.end_reason=lost}": "0", "{redlock.end_reason=max_hold}": "0"}, w.of("redlock.losses"),
 			"the first loss is a rise from 0")
 		require.Empty(t, w.of("redlock.node.errors"))
-		require.Len(t, w.of("redlock.node.duration"), 9, "acquire, extend and release on three nodes")
+		require.Equal(t, map[string]string{
+			"{redlock.node=n1}": "3/0.000", "{redlock.node=n2}": "3/0.000", "{redlock.node=n3}": "3/0.000",
+		}, w.of("redlock.node.duration"), "acquire, extend and release")
 	})
 }
 
@@ -79,12 +84,21 @@ func TestAttemptsAreCountedByWhatBecameOfThem(t *testing.T) {
 		_, err = l.TryAcquire(t.Context(), "down", ttl)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 
-		found := w.of("redlock.attempt.duration")
-		require.Contains(t, found, "{redlock.outcome=held}")
-		require.Equal(t, "1/0.000", found["{redlock.outcome=acquired}"])
-		require.Equal(t, "1/0.100", found["{error.type=too_late,redlock.outcome=too_late}"])
-		require.Equal(t, "1/0.000", found["{error.type=no_quorum,redlock.outcome=no_quorum}"])
-		require.Equal(t, map[string]string{"{redlock.outcome=canceled}": "1/60.000"}, w.of("redlock.acquire.duration"))
+		attempts, acquisitions := w.of("redlock.attempts"), w.of("redlock.acquire.duration")
+		require.Contains(t, attempts, "{redlock.outcome=held}")
+		require.Equal(t, map[string]string{
+			"{redlock.outcome=held}":                           "1/0.000", // TryAcquire counts like all others
+			"{redlock.outcome=canceled}":                       "1/60.000",
+			"{redlock.outcome=acquired}":                       "1/0.000",
+			"{error.type=too_late,redlock.outcome=too_late}":   "1/0.100",
+			"{error.type=no_quorum,redlock.outcome=no_quorum}": "1/0.000",
+		}, acquisitions)
+		delete(attempts, "{redlock.outcome=held}") // the call that waited made several
+		require.Equal(t, map[string]string{
+			"{redlock.outcome=acquired}":                       "1",
+			"{error.type=too_late,redlock.outcome=too_late}":   "1",
+			"{error.type=no_quorum,redlock.outcome=no_quorum}": "1",
+		}, attempts)
 	})
 }
 
@@ -178,17 +192,162 @@ func TestQuarantinedNodesAreCountedUntilTheyVote(t *testing.T) {
 			_, err := l.TryAcquire(t.Context(), name, ttl)
 			require.ErrorIs(t, err, redlock.ErrQuarantined)
 		}
-		require.Contains(t, w.of("redlock.attempt.duration"), "{error.type=quarantined,redlock.outcome=quarantined}")
+		require.Equal(t, map[string]string{"{redlock.node=n1}": "0", "{redlock.node=n2}": "0", "{redlock.node=n3}": "0"}, w.of("redlock.node.voting"))
+		require.Contains(t, w.of("redlock.attempts"), "{error.type=quarantined,redlock.outcome=quarantined}")
 		require.Contains(t, w.of("redlock.node.errors"), "{error.type=quarantined,redlock.node=n1,redlock.operation=acquire}")
 		time.Sleep(ttl + time.Second)
 		require.Equal(t, "0", w.figures()["redlock.nodes.quarantined{}"], "also if no request asks the nodes")
 		require.NoError(t, take(t, l).Release(t.Context()))
 		w.RestartEmpty(2)
-		require.Eventually(t, func() bool { // it connects again, and may then be the node that need not be asked
+		require.Eventually(t, func() bool { return w.figures()["redlock.nodes.quarantined{}"] == "1" }, ttl/2, time.Second)
+	})
+}
+
+// The gauge follows the nodes, whether something is acquired or not.
+func TestAGaugeSaysWhichNodesVote(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		all := map[string]string{"{redlock.node=n1}": "1", "{redlock.node=n2}": "1", "{redlock.node=n3}": "1"}
+		require.Equal(t, all, w.of("redlock.node.voting"))
+		w.Stop(0)
+		w.Freeze(1)
+		time.Sleep(time.Minute)
+		require.Equal(t, map[string]string{"{redlock.node=n1}": "0", "{redlock.node=n2}": "0", "{redlock.node=n3}": "1"}, w.of("redlock.node.voting"))
+		w.Restore()
+		time.Sleep(time.Minute)
+		require.Equal(t, all, w.of("redlock.node.voting"))
+		require.NoError(t, l.Close(t.Context()))
+		require.Empty(t, w.of("redlock.node.voting"), "no alert follows from a Locker that was closed")
+	})
+}
+
+func TestTheNumbersOfSeveralLockersAreAddedUp(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		hooks, err := otelredlock.New(otelredlock.WithMeterProvider(w.meters))
+		require.NoError(t, err)
+		for _, name := range []string{"a", "b"} {
+			_, err := w.Locker(redlock.WithTrace(hooks)).TryAcquire(t.Context(), name, ttl)
+			require.NoError(t, err)
+		}
+		require.Equal(t, map[string]string{"{}": "2"}, w.of("redlock.locks.held"))
+		require.Len(t, w.of("redlock.node.voting"), 3)
+	})
+}
+
+// Events are dropped while a hook blocks. What is held and what waits is counted all the same.
+func TestHeldLocksAndWaitersAreRightAfterEventsWereDropped(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		gate := make(chan struct{})
+		blocks := &redlock.Trace{Started: func(redlock.HoldEvent) { <-gate }}
+		l := w.locker(nil, redlock.WithTrace(blocks))
+		const acquisitions = 5000 // more events than are queued
+		for range acquisitions {
 			require.NoError(t, take(t, l).Release(t.Context()))
-			synctest.Wait()
-			return w.figures()["redlock.nodes.quarantined{}"] == "1"
-		}, ttl/2, time.Second)
+		}
+		k := take(t, l)
+		_, err := l.Acquire(t.Context(), "another", ttl)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 3)
+		for range cap(done) {
+			go func() {
+				_, err := l.Acquire(ctx, name, ttl)
+				done <- err
+			}()
+		}
+		for _, blocked := range []bool{true, false} {
+			require.Equal(t, map[string]string{"{}": "2"}, w.of("redlock.locks.held"))
+			require.Equal(t, map[string]string{"{}": "3"}, w.of("redlock.waiters"))
+			if blocked {
+				close(gate)
+			}
+		}
+		var counted int
+		_, err = fmt.Sscan(w.of("redlock.attempts")["{redlock.outcome=acquired}"], &counted)
+		require.NoError(t, err)
+		require.Less(t, counted, acquisitions, "events were dropped")
+		cancel()
+		for range cap(done) {
+			require.ErrorIs(t, <-done, context.Canceled)
+		}
+		require.NoError(t, k.Release(t.Context()))
+		require.Equal(t, map[string]string{"{}": "1"}, w.of("redlock.locks.held"))
+		require.Equal(t, map[string]string{"{}": "0"}, w.of("redlock.waiters"))
+	})
+}
+
+// series counts what Prometheus stores: each bucket of a histogram is a series, and so are its sum and
+// its count.
+func (w *watched) series() (n int) {
+	w.t.Helper()
+	for _, m := range w.collect() {
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				n += len(p.BucketCounts) + 2
+			}
+		case metricdata.Sum[int64]:
+			n += len(data.DataPoints)
+		case metricdata.Gauge[int64]:
+			n += len(data.DataPoints)
+		default:
+			w.t.Fatalf("%s is a %T", m.Name, data)
+		}
+	}
+	return n
+}
+
+// A minute of usual work on three nodes: workers contend, in this process and with another one. Some wait,
+// some give up, some try once, some hold for long, and all nodes vote.
+func TestAMinuteOfUsualWorkMakesFewSeries(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l, other := w.locker(nil), w.Locker()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		for i := range 6 {
+			of := l
+			if i%3 == 0 {
+				of = other
+			}
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_ = of.Do(ctx, fmt.Sprintf("invoice/%d", rand.IntN(2)), time.Second, func(context.Context, *redlock.Lock) error {
+						time.Sleep(rand.N(3 * time.Second))
+						return nil
+					}, redlock.WithWait(time.Second))
+				}
+			})
+		}
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if k, err := l.TryAcquire(ctx, fmt.Sprintf("invoice/%d", rand.IntN(3)), ttl); err == nil {
+					_ = k.Extend(ctx, ttl)
+					_ = k.Release(ctx)
+				}
+				time.Sleep(time.Second)
+			}
+		})
+		// Another process takes a name and does not say when it is free.
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if k, err := other.TryAcquire(ctx, "invoice/0", 500*time.Millisecond); err == nil {
+					_, _ = k.Detach()
+				}
+				time.Sleep(3 * time.Second)
+			}
+		})
+		all.Wait()
+		found := w.figures()
+		for _, usual := range []string{
+			"redlock.attempts{redlock.outcome=held}", "redlock.acquire.duration{redlock.outcome=held}", "redlock.acquire.duration{redlock.outcome=acquired}",
+			"redlock.extensions{redlock.extend.automatic=true,redlock.outcome=extended}", "redlock.wakeups{redlock.wakeup=message}",
+			"redlock.node.voting{redlock.node=n3}",
+		} {
+			require.Contains(t, found, usual)
+		}
+		t.Log(w.series(), "series")
+		require.LessOrEqual(t, w.series(), 120, "%v", slices.Sorted(maps.Keys(found)))
 	})
 }
 
@@ -231,15 +390,15 @@ func TestMetricsCarryNoNamesButWhatTheProgramSays(t *testing.T) {
 		require.NoError(t, k.Release(t.Context()))
 		for point := range w.figures() {
 			require.NotContains(t, point, name)
-			if !strings.Contains(point, "redlock.node") {
+			if !strings.Contains(point, "redlock.node") && !strings.Contains(point, "redlock.locks.held") && !strings.Contains(point, "redlock.waiters") {
 				require.Contains(t, point, "kind=invoice")
 			}
 		}
 	})
 }
 
-// Each bound is a series for each node, operation and outcome. An answer after the default node
-// timeout is in a higher bucket than one right before it.
+// Each bound is a series for each node. An answer after the default node timeout is in a higher bucket
+// than one right before it.
 func TestDurationsOfNodesHaveFewBoundsThatShowTimeouts(t *testing.T) {
 	for _, took := range []time.Duration{490 * time.Millisecond, 510 * time.Millisecond} {
 		watch(t, func(t *testing.T, w *watched) {
@@ -251,7 +410,7 @@ func TestDurationsOfNodesHaveFewBoundsThatShowTimeouts(t *testing.T) {
 			require.NotEmpty(t, points)
 			late := uint64(0)
 			for _, p := range points {
-				require.LessOrEqual(t, len(p.Bounds), 8)
+				require.LessOrEqual(t, len(p.Bounds), 6)
 				for i, n := range p.BucketCounts {
 					if i > slices.Index(p.Bounds, 0.5) {
 						late += n
@@ -298,6 +457,8 @@ func TestTheDocumentListsEveryMetric(t *testing.T) {
 				kind = "counter"
 			} else if is {
 				kind = "up-down counter"
+			} else if _, is := m.Data.(metricdata.Gauge[int64]); is {
+				kind = "gauge"
 			}
 			require.Equal(t, kind+", "+m.Unit, documented[m.Name], m.Name)
 		}

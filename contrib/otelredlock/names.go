@@ -18,7 +18,7 @@ import (
 // The attributes for which no semantic convention has a name.
 const (
 	namesKey     = attribute.Key("redlock.names")            // of the lock; on spans only
-	outcomeKey   = attribute.Key("redlock.outcome")          // of an attempt, acquisition, extension or release, or a node's vote
+	outcomeKey   = attribute.Key("redlock.outcome")          // of an attempt, acquisition, extension or release; on spans also of a node's vote
 	endReasonKey = attribute.Key("redlock.end_reason")       // why a hold ended
 	automaticKey = attribute.Key("redlock.extend.automatic") // whether an extension was automatic
 	nodeKey      = attribute.Key("redlock.node")             // the node's name

@@ -6,7 +6,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -26,7 +25,6 @@ type settings struct {
 	tracers    trace.TracerProvider
 	attributes func(names []string) []attribute.KeyValue
 	hideNames  bool
-	clock      clock.Clock
 }
 
 // WithMeterProvider sets the provider of the metrics. The default is otel.GetMeterProvider() at the
@@ -44,8 +42,7 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 // WithAttributes adds attributes to the metrics and spans of locks, by their names: "invoice/42" may
 // become kind=invoice. Series of a metric are kept forever, so there must be few values. The names
 // themselves are not an attribute of metrics. The function is called for every event, on one
-// goroutine. It must return the same attributes for the same names: redlock.locks.held and
-// redlock.waiters add one when something begins, and subtract one when it ends.
+// goroutine. redlock.locks.held and redlock.waiters do not have these attributes.
 //
 // With this option the counter of losses has no series before the first loss, so a query for
 // increases does not see the first loss. By default there are no such attributes, and the counter
@@ -58,14 +55,14 @@ func WithAttributes(of func(names []string) []attribute.KeyValue) Option {
 // have them.
 func WithoutNames() Option { return option(func(s *settings) { s.hideNames = true }) }
 
-// WithClock sets the clock that measures quarantines, for tests. The default is clock.System().
-func WithClock(c clock.Clock) Option { return option(func(s *settings) { s.clock = c }) }
-
-// New makes the hooks for redlock.WithTrace, which may be given several times. Each Locker needs its
-// own hooks, because redlock.nodes.quarantined counts what one Locker sees. New returns an error if
-// the provider refuses an instrument.
+// New makes the hooks for redlock.WithTrace, which may be given several times. Several Lockers may have
+// the same hooks. Their metrics are added up, except redlock.node.voting and redlock.nodes.quarantined,
+// which say what one of them sees. New returns an error if the provider refuses an instrument.
+//
+// Numbers of held locks, of waiters and of nodes are read from redlock.Locker.Stats when the provider
+// collects them. The hooks do not keep a Locker alive.
 func New(opts ...Option) (*redlock.Trace, error) {
-	s := settings{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(), clock: clock.System()}
+	s := settings{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, o := range opts {
 		if o != nil {
 			o.apply(&s)
@@ -77,13 +74,12 @@ func New(opts ...Option) (*redlock.Trace, error) {
 	}
 	t := &spans{tracer: s.tracers.Tracer(Scope), settings: s}
 	return &redlock.Trace{
+		Opened:   m.opened,
 		Vote:     m.vote,
 		Woken:    m.woken,
-		Waiter:   m.waiter,
 		Extended: m.extended,
 		Attempt:  func(e redlock.RoundEvent) { m.attempt(e); t.attempt(e) },
 		Acquired: func(e redlock.WaitEvent) { m.acquired(e); t.acquired(e) },
-		Started:  m.started,
 		Ended:    func(e redlock.HoldEvent) { m.ended(e); t.ended(e) },
 		Released: func(e redlock.RoundEvent) { m.released(e); t.released(e) },
 	}, nil

@@ -44,7 +44,7 @@ func watch(t *testing.T, f func(t *testing.T, w *watched)) {
 func (w *watched) locker(of []otelredlock.Option, opts ...redlock.Option) *redlock.Locker {
 	w.t.Helper()
 	hooks, err := otelredlock.New(append([]otelredlock.Option{
-		otelredlock.WithMeterProvider(w.meters), otelredlock.WithTracerProvider(w.tracers), otelredlock.WithClock(w.Clock()),
+		otelredlock.WithMeterProvider(w.meters), otelredlock.WithTracerProvider(w.tracers),
 	}, of...)...)
 	require.NoError(w.t, err)
 	return w.Locker(append(opts, redlock.WithTrace(hooks))...)
@@ -61,6 +61,10 @@ func (w *watched) figures() map[string]string {
 				found[m.Name+labels(p.Attributes)] = fmt.Sprintf("%d/%.3f", p.Count, p.Sum)
 			}
 		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				found[m.Name+labels(p.Attributes)] = strconv.FormatInt(p.Value, 10)
+			}
+		case metricdata.Gauge[int64]:
 			for _, p := range data.DataPoints {
 				found[m.Name+labels(p.Attributes)] = strconv.FormatInt(p.Value, 10)
 			}

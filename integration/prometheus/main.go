@@ -68,13 +68,13 @@ func show(ctx context.Context, listen string, long time.Duration, out io.Writer)
 		return err
 	}
 	defer stop()
-	if err := work(ctx, long, redlock.WithTrace(hooks)); err != nil {
+	scrape := func() error {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil))
+		_, err := io.Copy(out, answer.Body)
 		return err
 	}
-	answer := httptest.NewRecorder() // what a scrape would get
-	handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil))
-	_, err = io.Copy(out, answer.Body)
-	return err
+	return work(ctx, long, scrape, redlock.WithTrace(hooks))
 }
 
 // serve serves the metrics, if there is an address to do so.

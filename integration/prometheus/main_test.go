@@ -10,13 +10,14 @@ import (
 
 // happened are series of what happens to the locks of the example.
 var happened = []string{
-	`redlock_attempt_duration_seconds_count{redlock_outcome="acquired"}`,
+	`redlock_attempts_total{redlock_outcome="acquired"}`,
 	`redlock_acquire_duration_seconds_bucket{redlock_outcome="acquired",le="0.001"}`,
 	`redlock_hold_duration_seconds_count{redlock_end_reason="released"}`,
 	`redlock_locks_held `,
 	`redlock_release_validity_seconds_sum`,
 	`redlock_node_errors_total{error_type="no_connection",redlock_node="n3",redlock_operation="acquire"}`,
 	`redlock_nodes_quarantined `,
+	`redlock_node_voting{redlock_node="n1"} `,
 }
 
 func TestPrometheusReadsWhatHappenedToTheLocks(t *testing.T) {

@@ -65,7 +65,7 @@ func TestTheProgramOfTheREADMEServesMetrics(t *testing.T) {
 		}
 		defer func() { _ = answer.Body.Close() }()
 		text, err := io.ReadAll(answer.Body)
-		return err == nil && strings.Contains(string(text), "\nredlock_locks_held 1\n") && strings.Contains(string(text), "redlock_release_duration_seconds_count")
+		return err == nil && strings.Contains(string(text), "\nredlock_locks_held 1\n") && strings.Contains(string(text), "redlock_releases_total")
 	}, time.Minute, 50*time.Millisecond)
 	require.NoError(t, service.Process.Signal(os.Interrupt))
 	require.NoError(t, service.Wait(), "%s", &said)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -22,8 +23,8 @@ const (
 )
 
 // work lets workers contend for invoices, and one bookkeeper in each process for the ledger, while masters come and go. They are under the
-// restart guard, so that the one that forgets its locks does not vote for a while.
-func work(ctx context.Context, long time.Duration, opts ...redlock.Option) error {
+// restart guard, so that the one that forgets its locks does not vote for a while. In the end, before the Lockers are closed, it calls then.
+func work(ctx context.Context, long time.Duration, then func() error, opts ...redlock.Option) error {
 	t := &cleanups{}
 	defer t.end()
 	q := redlocktest.New(t, 3)
@@ -43,7 +44,7 @@ func work(ctx context.Context, long time.Duration, opts ...redlock.Option) error
 	}
 	all.Go(func() { troubles(ctx, q, long) })
 	all.Wait()
-	return t.failure
+	return errors.Join(then(), t.failure)
 }
 
 func invoice() string { return fmt.Sprintf("invoice/%d", rand.IntN(invoices)) }

@@ -35,10 +35,21 @@ type Voter interface {
 	SubmitBoth(first, second *Command)
 	// Kind returns what a coordinator must know about the node before it sends anything to it.
 	Kind() NodeKind
+	// WhyNotVoting returns why the node would not vote for a node set now, or nil if it would, as far
+	// as it knows without asking its server.
+	WhyNotVoting(s *NodeSet) error
 	// ScanKeys passes the node's keys that match a pattern of SCAN MATCH to page, and returns the
 	// first error of page. A key may be passed twice, and one that is created or deleted meanwhile
 	// may be missing.
 	ScanKeys(ctx context.Context, pattern string, page func(keys []string) error) error
+}
+
+// WhyNotVoting returns what Voter.WhyNotVoting returns, and nil for a node that does not report it.
+func WhyNotVoting(n Node, s *NodeSet) error {
+	if v, ok := n.(interface{ WhyNotVoting(s *NodeSet) error }); ok {
+		return v.WhyNotVoting(s)
+	}
+	return nil
 }
 
 // KindOf returns the kind of a node, or the zero NodeKind if it does not report any.

@@ -2,8 +2,7 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"sync"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,46 +15,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
-// errTwice is the fault of a wait that began when it had begun, or ended when it had not.
-var errTwice = errors.New("a wait began or ended twice")
-
-// waiters counts by the hook Waiter.
-type waiters struct {
-	mu     sync.Mutex
-	now    map[string]int // by name
-	began  int
-	faulty error
-}
-
-func (w *waiters) trace() *Trace {
-	w.now = map[string]int{}
-	return &Trace{Waiter: func(e WaitEvent) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		d := -1
-		if e.Waits {
-			d, w.began = 1, w.began+1
-		}
-		for _, name := range e.Names {
-			if w.now[name] += d; w.now[name] < 0 {
-				w.faulty = errTwice
-			}
-		}
-	}}
-}
-
-// counts returns how many waits of a name last, and how many waits of any name began.
-func (w *waiters) counts(t *testing.T, name string) (now, began int) {
-	t.Helper()
-	synctest.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	require.NoError(t, w.faulty)
-	return w.now[name], w.began
-}
-
-// However a wait ends, it is reported once when it begins and once when it ends.
-func TestTheBeginAndTheEndOfAWaitAreReportedOnce(t *testing.T) {
+// However a wait ends, it is counted while it lasts, and only then.
+func TestACallIsCountedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	type scene struct {
 		*testbed
@@ -82,8 +43,7 @@ func TestTheBeginAndTheEndOfAWaitAreReportedOnce(t *testing.T) {
 	for what, how := range ends {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
-				var w waiters
-				s := &scene{testbed: fl, l: fl.locker(WithTrace(w.trace()))}
+				s := &scene{testbed: fl, l: fl.locker()}
 				of := s.l
 				if !how.local {
 					of = fl.process().locker()
@@ -98,24 +58,21 @@ func TestTheBeginAndTheEndOfAWaitAreReportedOnce(t *testing.T) {
 					done <- won{k: k, err: err}
 				}()
 				pass(3 * time.Second) // several polls
-				now, began := w.counts(fl.t, "a")
-				require.Equal(fl.t, []int{1, 1}, []int{now, began})
+				require.Equal(fl.t, 1, s.l.Stats().Waiting)
 				if how.end != nil {
 					how.end(s)
 				}
 				require.ErrorIs(fl.t, (<-done).err, how.err)
-				now, began = w.counts(fl.t, "a")
-				require.Equal(fl.t, []int{0, 1}, []int{now, began})
+				require.Zero(fl.t, s.l.Stats().Waiting)
 			})
 		})
 	}
 }
 
-// A call that never waits reports no wait.
-func TestACallThatDoesNotWaitReportsNoWait(t *testing.T) {
+func TestACallThatDoesNotWaitIsNotCounted(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		var w waiters
-		l := fl.locker(WithTrace(w.trace()))
+		l := fl.locker()
+		most := watchWaiting(l)
 		k, err := l.Acquire(bg, "a", time.Hour)
 		require.NoError(t, err)
 		require.ErrorIs(t, tried(l), ErrHeld)
@@ -129,19 +86,38 @@ func TestACallThatDoesNotWaitReportsNoWait(t *testing.T) {
 		cancel()
 		_, err = l.Acquire(ctx, "a", time.Minute)
 		require.Error(t, err)
-		_, began := w.counts(t, "a")
-		require.Zero(t, began)
+		require.Zero(t, most())
 	})
 }
 
-// A wait has an end also if the caller's context panics, at any of its calls.
+// watchWaiting looks how many calls wait, until its result is called, which returns the largest number.
+func watchWaiting(l *Locker) (most func() int) {
+	over, found := make(chan struct{}), make(chan int)
+	go func() {
+		seen := 0
+		for {
+			seen = max(seen, l.Stats().Waiting)
+			select {
+			case <-over:
+				found <- seen
+				return
+			case <-time.After(10 * time.Microsecond): // virtual
+			}
+		}
+	}()
+	return func() int {
+		close(over)
+		return <-found
+	}
+}
+
+// A wait ends also if the caller's context panics, at any of its calls.
 func TestAWaitEndsAlsoIfTheContextPanics(t *testing.T) {
 	panics, waits := 0, 0
 	for at := 1; panics == at-1; at++ { // until the context is not called as often
 		for _, local := range []bool{false, true} {
 			inBubble(t, 3, func(fl *testbed) {
-				var w waiters
-				l := fl.locker(WithTrace(w.trace()))
+				l := fl.locker()
 				of := l
 				if !local {
 					of = fl.process().locker()
@@ -149,6 +125,8 @@ func TestAWaitEndsAlsoIfTheContextPanics(t *testing.T) {
 				k := take(fl.t, of, "a", time.Hour)
 				timer := time.AfterFunc(10*time.Second, func() { _ = k.Release(bg) })
 				defer timer.Stop()
+				look := time.AfterFunc(5*time.Second, func() { waits += l.Stats().Waiting })
+				defer look.Stop()
 				func() {
 					defer func() {
 						if recover() != nil && !local {
@@ -159,35 +137,27 @@ func TestAWaitEndsAlsoIfTheContextPanics(t *testing.T) {
 					require.NoError(fl.t, err)
 					require.NoError(fl.t, next.Release(bg))
 				}()
-				now, began := w.counts(fl.t, "a")
-				require.Zero(fl.t, now, "after a panic at call %d", at)
-				require.LessOrEqual(fl.t, began, 1)
-				waits += began
+				require.Zero(fl.t, l.Stats().Waiting, "after a panic at call %d", at)
 			})
 		}
 	}
 	require.Greater(t, panics, 3)
-	require.Greater(t, waits, 3)
+	require.Positive(t, waits)
 }
 
-// A process that lets others go first waits, also if it then gets the lock by its first attempt. Its
-// request is not used again, so a hook that runs late still gets the names.
+// A process that lets others go first waits, also if it then gets the lock by its first attempt.
 func TestAProcessThatLetsOthersGoFirstWaits(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { subscribe(t, m, "a") })
-		var w waiters
-		trace := w.trace()
-		late, gate := trace.Waiter, make(chan struct{})
-		l := fl.locker(WithTrace(&Trace{Waiter: func(e WaitEvent) { <-gate; late(e) }}))
+		l := fl.locker()
+		most := watchWaiting(l)
 		for range 10 * waiting.MaxStreak {
 			k, err := l.Acquire(bg, "a", time.Minute)
 			require.NoError(t, err)
 			require.NoError(t, k.Release(bg))
 		}
-		close(gate)
-		_, began := w.counts(t, "a")
-		require.GreaterOrEqual(t, began, 5)
-		require.Equal(t, map[string]int{"a": 0}, w.now)
+		require.Equal(t, 1, most())
+		require.Zero(t, l.Stats().Waiting)
 	})
 }
 
@@ -200,4 +170,86 @@ func subscribe(t *testing.T, m *fakeredis.Master, name string) {
 	t.Cleanup(func() { _ = c.Close() })
 	_, err = c.Do("SUBSCRIBE", command.FreePrefix+name)
 	require.NoError(t, err)
+}
+
+func TestHeldLocksAreCountedWithoutShares(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		first := take(t, l, "a", time.Minute)
+		take(t, l, "b", time.Second)
+		share, err := l.Acquire(first.Context(), "a", time.Second, WithShared())
+		require.NoError(t, err)
+		take(t, fl.process().locker(), "elsewhere", time.Minute)
+		require.Equal(t, 2, l.Stats().Held)
+		pass(time.Second)
+		require.Equal(t, 1, l.Stats().Held, "one has expired")
+		require.NoError(t, share.Release(bg))
+		require.Equal(t, 1, l.Stats().Held)
+		require.NoError(t, first.Release(bg))
+		require.Zero(t, l.Stats().Held)
+		take(t, l, "c", time.Minute)
+		fl.clock.Suspend(time.Hour)
+		require.Zero(t, l.Stats().Held, "no timer has run yet")
+	})
+}
+
+// why returns why each node of a Locker does not vote.
+func why(l *Locker) (errs []error) {
+	for _, n := range l.Stats().Nodes {
+		errs = append(errs, n.Err)
+	}
+	return errs
+}
+
+func TestStatsSayWhichNodesVote(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithRestartGuard(guardTTL))
+		fl.answered()
+		var all []NodeStats
+		for _, m := range fl.masters {
+			all = append(all, NodeStats{Node: m.Name()})
+		}
+		require.Equal(t, all, l.Stats().Nodes)
+		for slices.Contains(why(l), nil) { // two nodes decide an attempt, so a third one may not have been asked
+			_, err := l.TryAcquire(bg, "a", time.Second)
+			require.ErrorIs(t, err, ErrQuarantined)
+			fl.answered()
+		}
+		for _, err := range why(l) {
+			var quarantine *QuarantineError
+			require.ErrorAs(t, err, &quarantine)
+		}
+		pass(2 * guardTTL)
+		require.Equal(t, []error{nil, nil, nil}, why(l), "without an acquisition")
+
+		fl.masters[1].SetInfo("role", "slave")
+		pass(time.Minute)
+		errs := why(l)
+		require.NoError(t, errs[0])
+		require.ErrorIs(t, errs[1], ErrUnfit)
+		require.NoError(t, errs[2])
+		require.NoError(t, l.Close(bg))
+		require.Empty(t, l.Stats().Nodes)
+	})
+}
+
+func TestTheZeroLockerHasTheZeroStats(t *testing.T) {
+	require.Equal(t, Stats{}, new(Locker).Stats())
+}
+
+// New and Open report the Locker that they made, and nothing else.
+func TestOpenedIsCalledOnceForEachLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened, both []*Locker
+		first := WithTrace(&Trace{Opened: func(l *Locker) { opened = append(opened, l) }})
+		second := WithTrace(&Trace{Opened: func(l *Locker) { both = append(both, l) }})
+		l, err := Open([]string{"redis://127.0.0.1:1"}, first, second)
+		require.NoError(t, err)
+		_, err = Open([]string{"redis://127.0.0.1:1"}, first, WithNodeTimeout(-time.Second))
+		require.ErrorIs(t, err, ErrInvalid)
+		synctest.Wait()
+		require.Equal(t, []*Locker{l}, opened)
+		require.Equal(t, opened, both)
+		require.NoError(t, l.Close(bg))
+	})
 }

@@ -1,0 +1,66 @@
+package pool
+
+import (
+	"errors"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// WhyNotVoting returns why the node would not vote for a node set now, or nil if it would, as far as
+// it knows without asking the server. An acquire that the server answered by an error counts until
+// it answers another one by a vote, or is dialled again.
+func (v voter) WhyNotVoting(s *command.NodeSet) error { return v.node.kind.whyNotVoting(s) }
+
+// errConnecting is the reason of a node whose dial may still succeed.
+var errConnecting = errors.New("pool: connecting")
+
+// whyNotVoting asks for the admission of a poll, which a node gets only while it votes.
+func (k single) whyNotVoting(s *command.NodeSet) error {
+	pl := k.node.pipeline
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if err := pl.rejectReasonLocked(&command.Command{Request: &command.Request{Op: command.Poll, NodeSet: s}}); err != nil {
+		return err
+	}
+	if pl.conn == nil {
+		return errConnecting
+	}
+	return pl.conn.health.acquire
+}
+
+// whyNotVoting reports the first of the masters that does not vote for its slots.
+func (cl *cluster) whyNotVoting(s *command.NodeSet) error {
+	cl.mu.Lock()
+	closed, mapped, down := cl.closed, cl.hasTopology, cl.down
+	cl.mu.Unlock()
+	switch {
+	case closed:
+		return ErrClosed
+	case !mapped && down != nil:
+		return down
+	case !mapped:
+		return errConnecting
+	}
+	masters, _ := cl.masters()
+	for _, sh := range masters {
+		if err := sh.whyNotVoting(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteVote remembers whether the last acquire was answered by an error. Only the reader calls it,
+// which alone changes health.acquire, so the usual case needs no mutex.
+func (pc *pipeConn) noteVote(r command.Reply) {
+	var why error
+	if r.Outcome != command.Granted && r.Outcome != command.Refused {
+		why = r.Err
+	}
+	if why == nil && pc.health.acquire == nil {
+		return
+	}
+	pc.pipeline.mu.Lock()
+	defer pc.pipeline.mu.Unlock()
+	pc.health.acquire = why
+}

@@ -1,0 +1,145 @@
+package pool
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+)
+
+// Nothing is asked for the answer: the state of the connections says it.
+func TestANodeSaysWhyItDoesNotVote(t *testing.T) {
+	for what, c := range map[string]struct {
+		disturb func(m *fakeredis.Master)
+		heal    func(m *fakeredis.Master)
+		err     error  // nil: any
+		text    string // of the error
+	}{
+		"a replica": {
+			disturb: func(m *fakeredis.Master) { m.SetInfo("role", "slave") },
+			heal:    func(m *fakeredis.Master) { m.SetInfo("role", "") }, err: command.ErrUnfit,
+		},
+		"failed checks": {
+			disturb: func(m *fakeredis.Master) { m.FailWith("INFO", "BUSY a script") },
+			heal:    func(m *fakeredis.Master) { m.FailWith("INFO", "") }, err: command.ErrUnfit,
+		},
+		"a server that is down": {
+			disturb: (*fakeredis.Master).Stop,
+			heal:    func(m *fakeredis.Master) { _ = m.Restart(true) }, text: "no connection",
+		},
+		"a frozen server": {disturb: (*fakeredis.Master).Freeze, heal: (*fakeredis.Master).Unfreeze},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				synctest.Wait()
+				require.NoError(t, voter{n}.WhyNotVoting(nil))
+				c.disturb(m)
+				time.Sleep(30 * time.Second)
+				m.ForgetLog()
+				err := voter{n}.WhyNotVoting(nil)
+				require.Error(t, err)
+				if c.err != nil {
+					require.ErrorIs(t, err, c.err)
+				}
+				require.ErrorContains(t, err, c.text)
+				c.heal(m)
+				time.Sleep(30 * time.Second)
+				require.NoError(t, voter{n}.WhyNotVoting(nil))
+			})
+		})
+	}
+}
+
+func TestANodeThatIsExemptVotesThoughItsServerIsUnfit(t *testing.T) {
+	replica := func(m *fakeredis.Master) { m.SetInfo("role", "slave") }
+	onMaster(t, replica, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		require.ErrorIs(t, voter{n}.WhyNotVoting(nil), command.ErrUnfit)
+		require.NoError(t, voter{n}.WhyNotVoting(everyNode))
+	})
+}
+
+func TestANodeThatConnectsDoesNotVoteYetAndAClosedOneNoMore(t *testing.T) {
+	onMaster(t, (*fakeredis.Master).Freeze, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		require.ErrorIs(t, voter{n}.WhyNotVoting(nil), errConnecting)
+		m.Unfreeze()
+		synctest.Wait()
+		require.NoError(t, voter{n}.WhyNotVoting(nil))
+		require.NoError(t, n.Close())
+		require.ErrorIs(t, voter{n}.WhyNotVoting(nil), ErrClosed)
+	})
+}
+
+// INFO does not show that a server refuses writes.
+func TestAnAcquireThatWasAnsweredByAnErrorCountsUntilTheNextVote(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		m.FailWith("SET", "OOM command not allowed")
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "k").outcome(t, n))
+		time.Sleep(time.Minute) // checks succeed
+		require.ErrorContains(t, voter{n}.WhyNotVoting(nil), "OOM")
+		m.FailWith("SET", "")
+		require.Equal(t, command.Granted, acquiring("B", longTTL, "k").outcome(t, n))
+		require.NoError(t, voter{n}.WhyNotVoting(nil))
+		require.Equal(t, command.Refused, acquiring("C", longTTL, "k").outcome(t, n))
+		require.NoError(t, voter{n}.WhyNotVoting(nil), "a refusal is a vote")
+
+		m.FailWith("SET", "OOM command not allowed")
+		require.Equal(t, command.Failed, acquiring("D", longTTL, "k").outcome(t, n))
+		m.FailWith("SET", "")
+		m.Stop()
+		require.NoError(t, m.Restart(true))
+		time.Sleep(time.Minute)
+		require.NoError(t, voter{n}.WhyNotVoting(nil), "another connection knows nothing of it")
+	})
+}
+
+func TestAClusterVotesIfAllItsMastersDo(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+		require.NoError(t, voter{n}.WhyNotVoting(nil))
+		for _, m := range cl.Masters {
+			m.SetInfo("role", "slave")
+			time.Sleep(time.Minute)
+			require.Error(t, voter{n}.WhyNotVoting(nil), m.Name())
+			m.SetInfo("role", "")
+			time.Sleep(time.Minute)
+			require.NoError(t, voter{n}.WhyNotVoting(nil), m.Name())
+		}
+		require.NoError(t, n.Close())
+		require.ErrorIs(t, voter{n}.WhyNotVoting(nil), ErrClosed)
+	})
+}
+
+func TestAClusterWithoutASlotMapDoesNotVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := fakeredis.NewCluster("c", 3, command.Slot)
+		defer cl.Close()
+		for _, m := range cl.Masters {
+			m.Stop()
+		}
+		n := openedCluster(t, cl, nil)
+		defer n.Close()
+		time.Sleep(time.Minute)
+		err := voter{n}.WhyNotVoting(nil)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, errConnecting)
+	})
+}
+
+func TestANodeWhoseSentinelsAreSilentDoesNotVote(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
+		guarded := quarantinedLonger()
+		require.NoError(t, voter{n}.WhyNotVoting(guarded))
+		require.ErrorIs(t, voter{n}.WhyNotVoting(guardedNodes()), errNoMajorityMaster)
+		for _, s := range h.sentinels[:2] {
+			s.Stop()
+		}
+		time.Sleep(2 * extraQuarantine)
+		require.ErrorIs(t, voter{n}.WhyNotVoting(guarded), command.ErrUnfit)
+	})
+}
