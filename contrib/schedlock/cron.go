@@ -8,30 +8,43 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// CronJob returns a job for cron.Cron.AddJob that calls fn while it holds the lock of the name job.
-// fn gets a context that ends when the lock ends, or when ctx ends (redlock.Lock.Bind). fn must stop
-// its work then. Its cause (context.Cause) is that of redlock.Lock.Context, or that of ctx.
+// AddCron adds a job to c, at the ticks of spec, which c parses. At a tick it calls fn while it holds
+// the job's lock. fn gets a context that ends when the lock ends, or when ctx ends
+// (redlock.Lock.Bind). fn must stop its work then. Its cause (context.Cause) is that of
+// redlock.Lock.Context, or that of ctx.
 //
 // cron itself stops no job: cancel ctx for that. When ctx has ended, ticks are skipped.
-func (j *Jobs) CronJob(ctx context.Context, job string, fn func(ctx context.Context, lock *redlock.Lock)) cron.Job {
-	return cron.FuncJob(func() {
-		lock, err := j.acquire(ctx, job)
-		if err != nil {
-			return // reported
-		}
-		defer func() { _ = j.release(ctx, job, lock) }() // also for a panic; an error is reported
-		both, cancel := lock.Bind(ctx)
-		defer cancel()
-		fn(both, lock)
-	})
+//
+// AddCron sends nothing. The error matches redlock.ErrInvalid if a setting is out of its bounds, and
+// if job.MinHold is not shorter than the shortest time between two ticks. It matches
+// redlock.ErrClosed if the Locker is closed. It is cron's if c cannot parse spec.
+func (j *Jobs) AddCron(ctx context.Context, c *cron.Cron, spec string, job Job,
+	fn func(ctx context.Context, lock *redlock.Lock),
+) (cron.EntryID, error) {
+	added, err := j.prepare(job) //nolint:contextcheck // it sends nothing
+	if err != nil {
+		return 0, err
+	}
+	defer close(added.checked)
+	id, err := c.AddFunc(spec, func() { added.runCron(ctx, fn) })
+	if err != nil {
+		return 0, err
+	}
+	if err := added.refuseInterval(cronInterval(c.Entry(id).Schedule, c.Location())); err != nil {
+		c.Remove(id)
+		return 0, err
+	}
+	return id, nil
 }
 
-// CronWrapper returns a wrapper that runs a job while it holds the lock of the name job. A cron.Job
-// has no context, so it is not told that its lock was lost: see CronJob. Use one wrapper for one
-// job, and not cron.WithChain for all jobs: they would exclude each other. When ctx has ended,
-// ticks are skipped.
-func (j *Jobs) CronWrapper(ctx context.Context, job string) cron.JobWrapper {
-	return func(wrapped cron.Job) cron.Job {
-		return j.CronJob(ctx, job, func(context.Context, *redlock.Lock) { wrapped.Run() })
+// runCron runs one tick.
+func (j *job) runCron(ctx context.Context, fn func(ctx context.Context, lock *redlock.Lock)) {
+	r, err := j.begin(ctx)
+	if err != nil {
+		return // reported
 	}
+	defer func() { _ = j.end(ctx, r) }() // also for a panic; an error is reported
+	both, cancel := r.Bind(ctx)
+	defer cancel()
+	fn(both, r.Lock)
 }

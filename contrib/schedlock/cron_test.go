@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -19,29 +18,8 @@ import (
 // inCronBubble runs f with one process, 5 s before a tick.
 func inCronBubble(t *testing.T, f func(t *testing.T, q *redlocktest.Quorum, p *process)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		q := redlocktest.New(t, 3)
-		time.Sleep(interval / 2) // virtual
-		f(t, q, newProcess(t, q, 0, schedlock.Config{MinHold: minHold}))
-	})
-}
-
-func TestAWrappedJobRunsEachTickOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := redlocktest.New(t, 3)
-		time.Sleep(interval / 2) // virtual
-		var ran runs
-		var stops []func()
-		for _, ahead := range offsets {
-			p := newProcess(t, q, ahead, schedlock.Config{MinHold: minHold})
-			job := cron.FuncJob(func() { ran.add(p) })
-			stops = append(stops, p.cron(t, cron.NewChain(p.CronWrapper(t.Context(), "report")).Then(job)))
-		}
-		time.Sleep(3 * interval)
-		for _, stop := range stops {
-			stop()
-		}
-		ran.requireOnce(t, 3)
+	inBubble(t, func(t *testing.T, q *redlocktest.Quorum) {
+		f(t, q, newProcess(t, q, 0, schedlock.Job{MinHold: minHold}))
 	})
 }
 
@@ -49,13 +27,12 @@ func TestAJobThatPanicsReleasesItsLock(t *testing.T) {
 	inCronBubble(t, func(t *testing.T, q *redlocktest.Quorum, p *process) {
 		var recovered bytes.Buffer
 		recoverer := cron.Recover(slogLogger{slog.New(slog.NewTextHandler(&recovered, nil))})
-		job := cron.FuncJob(func() { panic("the job panicked") })
-		stop := p.cron(t, cron.NewChain(recoverer, p.CronWrapper(t.Context(), "report")).Then(job))
+		stop := p.cron(t, t.Context(), func(context.Context, *redlock.Lock) { panic("the job panicked") }, recoverer)
 		time.Sleep(interval/2 + time.Second)
-		_, held := q.Holder("report")
+		_, held := q.Holder(lockName)
 		require.True(t, held, "for the minimum hold")
 		time.Sleep(minHold)
-		_, held = q.Holder("report")
+		_, held = q.Holder(lockName)
 		require.False(t, held)
 		stop()
 		require.Contains(t, recovered.String(), "the job panicked")
@@ -76,13 +53,13 @@ func TestACronJobEndsWithItsContextAndThenSkipsTicks(t *testing.T) {
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		ended := make(chan error, 1)
-		stop := p.cron(t, p.CronJob(ctx, "report", func(ctx context.Context, _ *redlock.Lock) {
+		stop := p.cron(t, ctx, func(ctx context.Context, _ *redlock.Lock) {
 			if ctx.Value(key{}) != "value" {
 				t.Error("its context has not the values of the context that was given")
 			}
 			<-ctx.Done()
 			ended <- context.Cause(ctx)
-		}))
+		})
 		time.Sleep(interval/2 + time.Second)
 		cancel()
 		require.ErrorIs(t, await(t, ended), context.Canceled)
@@ -91,34 +68,58 @@ func TestACronJobEndsWithItsContextAndThenSkipsTicks(t *testing.T) {
 		stop()
 		require.Len(t, p.skips(), 1)
 		require.ErrorIs(t, p.skips()[0].err, context.Canceled)
+		require.Contains(t, p.logs.String(), `level=INFO msg="a tick was skipped: the scheduler is stopping" job=report`)
 		require.NotContains(t, p.logs.String(), "level=ERROR")
 		require.Empty(t, p.losses())
 	})
+}
+
+// added returns the job that AddCron adds to a scheduler that is never started.
+func (p *process) added(t *testing.T, fn func(context.Context, *redlock.Lock)) cron.Job {
+	t.Helper()
+	c := cron.New(cron.WithParser(withSeconds))
+	id, err := p.AddCron(t.Context(), c, spec, p.job, fn)
+	require.NoError(t, err)
+	return c.Entry(id).WrappedJob
 }
 
 func TestACronJobSeesTheEndOfItsContextAtOnce(t *testing.T) {
 	inCronBubble(t, func(t *testing.T, _ *redlocktest.Quorum, p *process) {
 		given, cancel := context.WithCancel(t.Context())
 		ran := false
-		p.CronJob(given, "report", func(ctx context.Context, _ *redlock.Lock) {
+		c := cron.New(cron.WithParser(withSeconds))
+		id, err := p.AddCron(given, c, spec, p.job, func(ctx context.Context, _ *redlock.Lock) {
 			ran = true
 			require.NoError(t, ctx.Err())
 			cancel()
 			require.ErrorIs(t, ctx.Err(), context.Canceled)
-		}).Run()
+		})
+		require.NoError(t, err)
+		c.Entry(id).WrappedJob.Run()
 		require.True(t, ran)
 	})
 }
 
 func TestTheLocksContextKnowsThatTheNameIsHeld(t *testing.T) {
-	inCronBubble(t, func(t *testing.T, q *redlocktest.Quorum, _ *process) {
+	inBubble(t, func(t *testing.T, q *redlocktest.Quorum) {
 		locker := q.Locker()
-		jobs, err := schedlock.New(locker, schedlock.Config{MinHold: time.Second})
+		c := cron.New()
+		id, err := schedlock.New(locker, schedlock.Config{}).AddCron(t.Context(), c, "@hourly", schedlock.Job{Name: "report", MinHold: time.Second},
+			func(ctx context.Context, lock *redlock.Lock) {
+				require.Equal(t, []string{"report"}, lock.Names())
+				_, err := locker.TryAcquire(ctx, "report", time.Second)
+				require.ErrorIs(t, err, redlock.ErrAlreadyHeld)
+			})
 		require.NoError(t, err)
-		jobs.CronJob(t.Context(), "report", func(ctx context.Context, lock *redlock.Lock) {
-			require.Equal(t, []string{"report"}, lock.Names())
-			_, err := locker.TryAcquire(ctx, "report", time.Second)
-			require.ErrorIs(t, err, redlock.ErrAlreadyHeld)
-		}).Run()
+		c.Entry(id).WrappedJob.Run()
+	})
+}
+
+func TestAWrongSpecAddsNoJob(t *testing.T) {
+	inCronBubble(t, func(t *testing.T, _ *redlocktest.Quorum, p *process) {
+		c := cron.New()
+		_, err := p.AddCron(t.Context(), c, "every day", p.job, nil)
+		require.ErrorContains(t, err, "every day")
+		require.Empty(t, c.Entries())
 	})
 }

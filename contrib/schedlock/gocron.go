@@ -2,77 +2,92 @@ package schedlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-var _ gocron.Locker = (*Jobs)(nil)
-
-// Lock acquires the lock of a job's tick. gocron calls it, if the Jobs were passed to
-// gocron.WithDistributedLocker or gocron.WithDistributedJobLocker. If it returns an error gocron
-// skips the tick, and calls gocron.AfterLockError. The errors are those of
-// redlock.Locker.TryAcquire.
+// AddGocron adds a job to s, at the ticks of definition. At a tick it calls fn while it holds the
+// job's lock. fn gets a context that ends when the lock ends, or when gocron stops the job
+// (redlock.Lock.Bind). fn must stop its work then. Its cause (context.Cause) is that of
+// redlock.Lock.Context, or that of gocron's context.
 //
-// job is the name that gocron.WithName sets. Set it: by default it is the name of the task's
-// function, which changes with the code. Two jobs with one name exclude each other.
-func (j *Jobs) Lock(ctx context.Context, job string) (gocron.Lock, error) {
-	lock, err := j.acquire(ctx, job)
+// AddGocron sets gocron.WithName and gocron.WithDistributedJobLocker. opts are further options of the
+// job. gocron.AfterLockError gets the errors of skipped ticks, and the other listeners that of fn.
+//
+// The error matches redlock.ErrInvalid if a setting is out of its bounds, and if job.MinHold is not
+// shorter than the interval. The interval of a gocron.DurationJob, DurationRandomJob and CronJob is
+// known. The error matches redlock.ErrClosed if the Locker is closed, and otherwise is that of
+// gocron.Scheduler.NewJob. AddGocron sends nothing.
+func (j *Jobs) AddGocron(s gocron.Scheduler, definition gocron.JobDefinition, job Job,
+	fn func(ctx context.Context, lock *redlock.Lock) error, opts ...gocron.JobOption,
+) (gocron.Job, error) {
+	added, err := j.prepare(job)
 	if err != nil {
 		return nil, err
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.unclaimed[job] = lock
-	return &gocronLock{jobs: j, job: job, lock: lock}, nil
+	defer close(added.checked)
+	opts = append(slices.Clone(opts),
+		gocron.WithName(job.Name), gocron.WithDistributedJobLocker(gocronLocker{added}), gocron.WithDisabledDistributedJobLocker(false))
+	known, err := s.NewJob(definition, gocron.NewTask(added.runGocron(fn)), opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := added.refuseInterval(gocronInterval(known.Schedule())); err != nil {
+		return nil, errors.Join(err, s.RemoveJob(known.ID()))
+	}
+	return known, nil
 }
 
-// GocronTask returns a task for gocron.Scheduler.NewJob. fn gets a context that ends when the job's
-// lock ends, or when gocron stops the job (redlock.Lock.Bind). fn must stop its work then. Its cause
-// (context.Cause) is that of redlock.Lock.Context, or that of gocron's context. A function that is
-// passed to gocron.NewTask gets gocron's own context, and is not told that its lock was lost.
-//
-// job must be the name that gocron.WithName gives to the job. Otherwise, and without the Jobs as its
-// locker, the task does not run fn and fails with ErrNoLock.
-func (j *Jobs) GocronTask(job string, fn func(ctx context.Context, lock *redlock.Lock) error) gocron.Task {
-	return gocron.NewTask(func(ctx context.Context) error {
-		lock := j.claim(job)
-		if lock == nil {
-			err := fmt.Errorf("%w: %q", ErrNoLock, job)
-			j.skip(ctx, job, err)
-			return err
+// runGocron returns the task of the job. gocron has acquired the lock before it starts the task.
+func (j *job) runGocron(fn func(ctx context.Context, lock *redlock.Lock) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r := j.claim()
+		if r == nil {
+			return j.skip(ctx, fmt.Errorf("%w: %q", ErrNoLock, j.settings.Name))
 		}
-		ctx, cancel := lock.Bind(ctx)
+		ctx, cancel := r.Bind(ctx)
 		defer cancel()
-		return fn(ctx, lock)
-	})
+		return fn(ctx, r.Lock)
+	}
 }
 
-// claim returns the lock that was acquired for the job, or nil. Each lock is returned once, so two
-// tasks can never run under one lock.
-func (j *Jobs) claim(job string) *redlock.Lock {
+// claim returns the run whose task begins, or nil. Each run is returned once, so two tasks can never
+// run under one lock.
+func (j *job) claim() *run {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	lock := j.unclaimed[job]
-	delete(j.unclaimed, job)
-	return lock
+	r := j.unclaimed
+	j.unclaimed = nil
+	return r
+}
+
+// gocronLocker acquires the locks of a job for gocron.
+type gocronLocker struct{ *job }
+
+// Lock acquires the lock of a tick. After an error gocron skips the tick.
+func (l gocronLocker) Lock(ctx context.Context, _ string) (gocron.Lock, error) {
+	r, err := l.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unclaimed = r
+	return gocronLock{l.job, r}, nil
 }
 
 // gocronLock is the lock of one tick.
 type gocronLock struct {
-	jobs *Jobs
-	job  string
-	lock *redlock.Lock
+	job *job
+	run *run
 }
 
 // Unlock is called by gocron after the task, also if it panicked.
-func (l *gocronLock) Unlock(ctx context.Context) error {
-	l.jobs.mu.Lock()
-	if l.jobs.unclaimed[l.job] == l.lock {
-		delete(l.jobs.unclaimed, l.job)
-	}
-	l.jobs.mu.Unlock()
-	return l.jobs.release(ctx, l.job, l.lock)
+func (l gocronLock) Unlock(ctx context.Context) error {
+	return l.job.end(ctx, l.run)
 }

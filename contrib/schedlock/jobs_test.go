@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock/clocktest"
@@ -60,7 +61,7 @@ func startAll(t *testing.T, q *redlocktest.Quorum, s scheduler, minHold time.Dur
 	var ps processes
 	var stops []func()
 	for _, ahead := range offsets {
-		p := newProcess(t, q, ahead, schedlock.Config{MinHold: minHold, TTL: time.Second})
+		p := newProcess(t, q, ahead, schedlock.Job{MinHold: minHold, TTL: time.Second})
 		ps.all = append(ps.all, p)
 		stops = append(stops, s.start(t, p, func(context.Context, *redlock.Lock) {
 			ran.add(p)
@@ -77,8 +78,8 @@ func startAll(t *testing.T, q *redlocktest.Quorum, s scheduler, minHold time.Dur
 
 func TestAJobThatIsLongerThanTheTTLKeepsItsLock(t *testing.T) {
 	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
-		config := schedlock.Config{MinHold: time.Second, TTL: 2 * time.Second}
-		first, second := newProcess(t, q, time.Second, config), newProcess(t, q, 0, config)
+		job := schedlock.Job{MinHold: time.Second, TTL: 2 * time.Second}
+		first, second := newProcess(t, q, time.Second, job), newProcess(t, q, 0, job)
 		var ends []error
 		stopFirst := s.start(t, first, func(ctx context.Context, _ *redlock.Lock) {
 			time.Sleep(3*interval - 5*time.Second) // 12 times the TTL
@@ -99,7 +100,7 @@ func TestAJobThatIsLongerThanTheTTLKeepsItsLock(t *testing.T) {
 
 func TestTheNextTickRunsWhenALongJobHasEnded(t *testing.T) {
 	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
-		p := newProcess(t, q, 0, schedlock.Config{MinHold: time.Second})
+		p := newProcess(t, q, 0, schedlock.Job{MinHold: time.Second})
 		var ran runs
 		stop := s.start(t, p, func(context.Context, *redlock.Lock) {
 			ran.add(p)
@@ -129,7 +130,7 @@ func TestAMinorityThatIsDownChangesNothing(t *testing.T) {
 
 func TestATickWithoutAQuorumIsSkippedAndReported(t *testing.T) {
 	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
-		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold})
+		p := newProcess(t, q, 0, schedlock.Job{MinHold: minHold})
 		var ran runs
 		stop := s.start(t, p, func(context.Context, *redlock.Lock) { ran.add(p) })
 		q.LoseMajority()
@@ -149,32 +150,16 @@ func TestATickWithoutAQuorumIsSkippedAndReported(t *testing.T) {
 	})
 }
 
-func TestASkippedTickIsLoggedWithItsHolder(t *testing.T) {
-	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
-		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold, Prefix: "jobs/"})
-		var ran runs
-		stop := s.start(t, p, func(context.Context, *redlock.Lock) { ran.add(p) })
-		release := q.HoldElsewhere("jobs/report", time.Minute)
-		time.Sleep(interval)
-		release()
-		stop()
-		require.Empty(t, ran.counts())
-		require.Contains(t, p.logs.String(), `level=INFO msg="a tick was skipped: the lock is held" job=report`)
-		require.Contains(t, p.logs.String(), redlocktest.OtherOwner)
-		require.NotContains(t, p.logs.String(), "level=ERROR")
-	})
-}
-
 func TestAJobThatLosesItsLockIsTold(t *testing.T) {
 	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
-		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold, Prefix: "jobs/"})
+		p := newProcess(t, q, 0, schedlock.Job{MinHold: minHold})
 		causes := make(chan error, 1)
 		stop := s.start(t, p, func(ctx context.Context, _ *redlock.Lock) {
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
 		})
 		time.Sleep(interval/2 + time.Second)
-		q.ExpireNow("jobs/report")
+		q.ExpireNow(lockName)
 		require.ErrorIs(t, await(t, causes), redlock.ErrLost)
 		synctest.Wait()
 		stop()
@@ -189,7 +174,7 @@ func TestAJobThatLosesItsLockIsTold(t *testing.T) {
 func TestAJobSeesTheEndOfItsLockRightAfterASuspend(t *testing.T) {
 	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
 		suspended := clocktest.NewSkewed(q.Clock())
-		p := newProcess(t, q, 0, schedlock.Config{MinHold: minHold}, redlock.WithClock(suspended))
+		p := newProcess(t, q, 0, schedlock.Job{MinHold: minHold}, redlock.WithClock(suspended))
 		ends := make(chan [2]error, 1)
 		stop := s.start(t, p, func(ctx context.Context, _ *redlock.Lock) {
 			suspended.Suspend(2 * schedlock.DefaultTTL)
@@ -206,7 +191,7 @@ func TestAJobSeesTheEndOfItsLockRightAfterASuspend(t *testing.T) {
 
 func TestTheMaximumHoldOfTheOptionsEndsAJob(t *testing.T) {
 	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
-		p := newProcess(t, q, 0, schedlock.Config{
+		p := newProcess(t, q, 0, schedlock.Job{
 			MinHold: time.Second, Options: []redlock.LockOption{redlock.WithMaxHold(3 * time.Second)},
 		})
 		causes := make(chan error, 1)
@@ -224,7 +209,7 @@ func TestTheMaximumHoldOfTheOptionsEndsAJob(t *testing.T) {
 
 func TestAReleaseThatCannotBeConfirmedIsLoggedAndIsNoLoss(t *testing.T) {
 	inBubbles(t, func(t *testing.T, q *redlocktest.Quorum, s scheduler) {
-		p := newProcess(t, q, 0, schedlock.Config{MinHold: time.Second})
+		p := newProcess(t, q, 0, schedlock.Job{MinHold: time.Second})
 		stop := s.start(t, p, func(context.Context, *redlock.Lock) { time.Sleep(3 * time.Second) })
 		time.Sleep(interval/2 + 2*time.Second)
 		q.LoseMajority()
@@ -235,27 +220,89 @@ func TestAReleaseThatCannotBeConfirmedIsLoggedAndIsNoLoss(t *testing.T) {
 	})
 }
 
+// Jobs of one scheduler differ in all their settings.
+func TestEachJobHasItsOwnSettings(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *redlocktest.Quorum) {
+		p := newProcess(t, q, 0, schedlock.Job{})
+		c := cron.New(cron.WithParser(withSeconds))
+		add := func(spec string, job schedlock.Job) cron.Job {
+			id, err := p.AddCron(t.Context(), c, spec, job, func(context.Context, *redlock.Lock) {})
+			require.NoError(t, err)
+			return c.Entry(id).WrappedJob
+		}
+		add("@every 10s", schedlock.Job{Name: "short", MinHold: time.Second}).Run()
+		add("@daily", schedlock.Job{Name: "long", MinHold: time.Hour}).Run()
+		held := func(name string) bool {
+			_, is := q.Holder("jobs/" + name)
+			return is
+		}
+		require.True(t, held("short"))
+		require.True(t, held("long"))
+		time.Sleep(2 * time.Second)
+		require.False(t, held("short"))
+		time.Sleep(time.Hour - 3*time.Second)
+		require.True(t, held("long"))
+		time.Sleep(time.Second)
+		require.False(t, held("long"))
+	})
+}
+
+// A tick that waits runs when the last run has ended, and when nodes are back.
+func TestATickWaitsAsLongAsItsJobSays(t *testing.T) {
+	for name, disturb := range map[string]func(q *redlocktest.Quorum) (end func()){
+		"held": func(q *redlocktest.Quorum) func() { return q.HoldElsewhere(lockName, time.Minute) },
+		"no quorum": func(q *redlocktest.Quorum) func() {
+			q.LoseMajority()
+			return q.Restore
+		},
+	} {
+		for after, runs := range map[time.Duration]int{3 * time.Second: 1, 5 * time.Second: 0} {
+			t.Run(name+" for "+after.String(), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, q *redlocktest.Quorum) {
+					p := newProcess(t, q, 0, schedlock.Job{MinHold: minHold, Wait: 4 * time.Second})
+					ran := 0
+					job := p.added(t, func(context.Context, *redlock.Lock) { ran++ })
+					end := disturb(q)
+					time.AfterFunc(after, end)
+					job.Run()
+					require.Equal(t, runs, ran)
+					require.Len(t, p.skips(), 1-runs)
+					time.Sleep(2 * time.Second)
+				})
+			})
+		}
+	}
+}
+
 func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 	q := redlocktest.New(t, 3)
 	locker := q.Locker()
-	for name, config := range map[string]schedlock.Config{
-		"no MinHold":          {},
-		"a negative MinHold":  {MinHold: -time.Second},
-		"a MinHold too short": {MinHold: time.Millisecond},
-		"a negative TTL":      {MinHold: time.Second, TTL: -time.Second},
-		"a MaxHold too short": {MinHold: time.Second, Options: []redlock.LockOption{redlock.WithMaxHold(time.Millisecond)}},
-		"a Prefix too long":   {MinHold: time.Second, Prefix: string(make([]byte, 600))},
+	jobs := schedlock.New(locker, schedlock.Config{Prefix: "jobs/"})
+	c := cron.New()
+	for name, job := range map[string]schedlock.Job{
+		"no Name":                       {MinHold: time.Second},
+		"a Name too long":               {Name: string(make([]byte, 600)), MinHold: time.Second},
+		"no MinHold":                    {Name: "report"},
+		"a negative MinHold":            {Name: "report", MinHold: -time.Second, Wait: -time.Minute},
+		"a MinHold too short":           {Name: "report", MinHold: time.Millisecond},
+		"a MinHold as long as the hour": {Name: "report", MinHold: time.Hour},
+		"a negative TTL":                {Name: "report", MinHold: time.Second, TTL: -time.Second},
+		"a negative Wait":               {Name: "report", MinHold: time.Second, Wait: -time.Second},
+		"a Wait as long as MinHold":     {Name: "report", MinHold: time.Second, Wait: time.Second},
+		"a MaxHold too short":           {Name: "report", MinHold: time.Second, Options: []redlock.LockOption{redlock.WithMaxHold(time.Millisecond)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := schedlock.New(locker, config)
+			_, err := jobs.AddCron(t.Context(), c, "@hourly", job, nil)
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 		})
 	}
-	_, err := schedlock.New(locker, schedlock.Config{MinHold: time.Second})
+	require.Empty(t, c.Entries())
+	good := schedlock.Job{Name: "report", MinHold: time.Second}
+	_, err := jobs.AddCron(t.Context(), c, "@hourly", good, nil)
 	require.NoError(t, err)
-	_, held := q.Holder("job")
-	require.False(t, held, "New sends nothing")
+	_, held := q.Holder(lockName)
+	require.False(t, held, "AddCron sends nothing")
 	require.NoError(t, locker.Close(t.Context()))
-	_, err = schedlock.New(locker, schedlock.Config{MinHold: time.Second})
+	_, err = jobs.AddCron(t.Context(), c, "@hourly", good, nil)
 	require.ErrorIs(t, err, redlock.ErrClosed)
 }

@@ -34,6 +34,9 @@ var offsets = []time.Duration{2 * time.Second, 0, -3 * time.Second}
 // minHold is longer than the difference, and shorter than the interval.
 const minHold = 7 * time.Second
 
+// lockName is the name of the lock of a process's job.
+const lockName = "jobs/report"
+
 // report is what Jobs reported.
 type report struct {
 	job string
@@ -43,6 +46,7 @@ type report struct {
 // process is a process with its own Locker, scheduler and clock.
 type process struct {
 	*schedlock.Jobs
+	job   schedlock.Job
 	ahead time.Duration
 	logs  *bytes.Buffer // read it when the scheduler has stopped
 
@@ -50,15 +54,17 @@ type process struct {
 	skipped, lost []report
 }
 
-func newProcess(t *testing.T, q *redlocktest.Quorum, ahead time.Duration, config schedlock.Config, opts ...redlock.Option) *process {
+// newProcess makes a process with a job, whose name is "report" by default.
+func newProcess(t *testing.T, q *redlocktest.Quorum, ahead time.Duration, job schedlock.Job, opts ...redlock.Option) *process {
 	t.Helper()
-	p := &process{ahead: ahead, logs: &bytes.Buffer{}}
-	config.Logger = slog.New(slog.NewTextHandler(p.logs, nil))
-	config.Skipped = func(job string, err error) { p.note(&p.skipped, job, err) }
-	config.Lost = func(job string, err error) { p.note(&p.lost, job, err) }
-	var err error
-	p.Jobs, err = schedlock.New(q.Locker(opts...), config)
-	require.NoError(t, err)
+	job.Name = "report"
+	p := &process{job: job, ahead: ahead, logs: &bytes.Buffer{}}
+	p.Jobs = schedlock.New(q.Locker(opts...), schedlock.Config{
+		Prefix:  "jobs/",
+		Logger:  slog.New(slog.NewTextHandler(p.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Skipped: func(job string, err error) { p.note(&p.skipped, job, err) },
+		Lost:    func(job string, err error) { p.note(&p.lost, job, err) },
+	})
 	return p
 }
 
@@ -91,20 +97,37 @@ type aheadClock struct {
 
 func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.ahead) }
 
-// gocron makes the process's scheduler of gocron, with the task at every tick, and starts it. The
-// result stops the scheduler, which must not be running a task.
-func (p *process) gocron(t *testing.T, task gocron.Task, opts ...gocron.JobOption) (stop func()) {
+// gocronScheduler makes a scheduler of gocron by the process's clock.
+func (p *process) gocronScheduler(t *testing.T, opts ...gocron.SchedulerOption) gocron.Scheduler {
 	t.Helper()
-	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(p), gocron.WithLocation(time.UTC),
-		gocron.WithClock(aheadClock{clockwork.NewRealClock(), p.ahead}))
+	s, err := gocron.NewScheduler(append(opts, gocron.WithLocation(time.UTC),
+		gocron.WithClock(aheadClock{clockwork.NewRealClock(), p.ahead}))...)
 	require.NoError(t, err)
-	_, err = s.NewJob(gocron.CronJob(spec, true), task, opts...)
+	return s
+}
+
+// gocron starts the process's job at every tick of a scheduler of gocron. The result stops the
+// scheduler, which must not be running the job.
+func (p *process) gocron(t *testing.T, fn func(context.Context, *redlock.Lock) error, opts ...gocron.JobOption) (stop func()) {
+	t.Helper()
+	s := p.gocronScheduler(t)
+	_, err := p.AddGocron(s, gocron.CronJob(spec, true), p.job, fn, opts...)
 	require.NoError(t, err)
 	s.Start()
 	return func() { require.NoError(t, s.Shutdown()) }
 }
 
-// aheadSchedule is a schedule by a clock that is ahead of the bubble's.
+// aheadParser parses schedules by a clock that is ahead of the bubble's.
+type aheadParser struct {
+	cron.ScheduleParser
+	ahead time.Duration
+}
+
+func (p aheadParser) Parse(spec string) (cron.Schedule, error) {
+	s, err := p.ScheduleParser.Parse(spec)
+	return aheadSchedule{s, p.ahead}, err
+}
+
 type aheadSchedule struct {
 	cron.Schedule
 	ahead time.Duration
@@ -114,15 +137,16 @@ func (s aheadSchedule) Next(now time.Time) time.Time {
 	return s.Schedule.Next(now.Add(s.ahead)).Add(-s.ahead)
 }
 
-// cron makes the process's scheduler of robfig/cron, with the job at every tick, and starts it. The
-// result stops the scheduler, and waits for the job.
-func (p *process) cron(t *testing.T, job cron.Job) (stop func()) {
+// withSeconds parses expressions with six fields.
+var withSeconds = cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// cron starts the process's job at every tick of a scheduler of robfig/cron. The result stops the
+// scheduler, and waits for the job.
+func (p *process) cron(t *testing.T, ctx context.Context, fn func(context.Context, *redlock.Lock), chain ...cron.JobWrapper) (stop func()) { //nolint:revive // t comes first
 	t.Helper()
-	parser := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
-	schedule, err := parser.Parse(spec)
+	c := cron.New(cron.WithLocation(time.UTC), cron.WithParser(aheadParser{withSeconds, p.ahead}), cron.WithChain(chain...))
+	_, err := p.AddCron(ctx, c, spec, p.job, fn)
 	require.NoError(t, err)
-	c := cron.New(cron.WithLocation(time.UTC))
-	c.Schedule(aheadSchedule{schedule, p.ahead}, job)
 	c.Start()
 	return func() { <-c.Stop().Done() }
 }
@@ -137,7 +161,7 @@ var schedulers = []scheduler{
 	{"gocron", func(t *testing.T, p *process, fn func(context.Context, *redlock.Lock)) func() {
 		var running sync.WaitGroup
 		var stopping atomic.Bool
-		stop := p.gocron(t, p.GocronTask("report", func(ctx context.Context, lock *redlock.Lock) error {
+		stop := p.gocron(t, func(ctx context.Context, lock *redlock.Lock) error {
 			if stopping.Load() {
 				return nil
 			}
@@ -145,7 +169,7 @@ var schedulers = []scheduler{
 			defer running.Done()
 			fn(ctx, lock)
 			return nil
-		}), gocron.WithName("report"))
+		})
 		return func() {
 			stopping.Store(true)
 			running.Wait() // gocron's own wait polls without a pause, which stops the time of a bubble
@@ -153,7 +177,7 @@ var schedulers = []scheduler{
 		}
 	}},
 	{"cron", func(t *testing.T, p *process, fn func(context.Context, *redlock.Lock)) func() {
-		return p.cron(t, p.CronJob(t.Context(), "report", fn))
+		return p.cron(t, t.Context(), fn)
 	}},
 }
 
@@ -163,13 +187,19 @@ func inBubbles(t *testing.T, f func(t *testing.T, q *redlocktest.Quorum, s sched
 	t.Helper()
 	for _, s := range schedulers {
 		t.Run(s.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := redlocktest.New(t, 3)
-				time.Sleep(interval / 2) // virtual
-				f(t, q, s)
-			})
+			inBubble(t, func(t *testing.T, q *redlocktest.Quorum) { f(t, q, s) })
 		})
 	}
+}
+
+// inBubble runs f on a quorum of three servers, 5 s before a tick of a process whose clock is right.
+func inBubble(t *testing.T, f func(t *testing.T, q *redlocktest.Quorum)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		q := redlocktest.New(t, 3)
+		time.Sleep(interval / 2) // virtual
+		f(t, q)
+	})
 }
 
 // await returns what a job sends.

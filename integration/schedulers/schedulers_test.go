@@ -39,6 +39,9 @@ const (
 	patience = time.Minute
 )
 
+// report is the job of all processes.
+var report = schedlock.Job{Name: "report", MinHold: minHold}
+
 // offsets are by how much the processes' clocks are ahead.
 var offsets = []time.Duration{500 * time.Millisecond, 0, -500 * time.Millisecond}
 
@@ -66,18 +69,28 @@ func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.ahead) }
 
 func startGocron(t *testing.T, jobs *schedlock.Jobs, ahead time.Duration, run func(context.Context)) (stop func()) {
 	t.Helper()
-	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(jobs), gocron.WithClock(aheadClock{clockwork.NewRealClock(), ahead}))
+	s, err := gocron.NewScheduler(gocron.WithClock(aheadClock{clockwork.NewRealClock(), ahead}))
 	require.NoError(t, err)
-	_, err = s.NewJob(gocron.CronJob(spec, true), jobs.GocronTask("report", func(ctx context.Context, _ *redlock.Lock) error {
+	_, err = jobs.AddGocron(s, gocron.CronJob(spec, true), report, func(ctx context.Context, _ *redlock.Lock) error {
 		run(ctx)
 		return nil
-	}), gocron.WithName("report"))
+	})
 	require.NoError(t, err)
 	s.Start()
 	return func() { assert.NoError(t, s.Shutdown()) }
 }
 
-// aheadSchedule is a schedule by a clock that is ahead of this machine's.
+// aheadParser parses schedules by a clock that is ahead of this machine's.
+type aheadParser struct {
+	cron.ScheduleParser
+	ahead time.Duration
+}
+
+func (p aheadParser) Parse(spec string) (cron.Schedule, error) {
+	s, err := p.ScheduleParser.Parse(spec)
+	return aheadSchedule{s, p.ahead}, err
+}
+
 type aheadSchedule struct {
 	cron.Schedule
 	ahead time.Duration
@@ -89,11 +102,10 @@ func (s aheadSchedule) Next(now time.Time) time.Time {
 
 func startCron(t *testing.T, jobs *schedlock.Jobs, ahead time.Duration, run func(context.Context)) (stop func()) {
 	t.Helper()
-	schedule, err := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(spec)
+	withSeconds := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+	c := cron.New(cron.WithParser(aheadParser{withSeconds, ahead}))
+	_, err := jobs.AddCron(t.Context(), c, spec, report, func(ctx context.Context, _ *redlock.Lock) { run(ctx) })
 	require.NoError(t, err)
-	c := cron.New()
-	wrapper := jobs.CronWrapper(t.Context(), "report")
-	c.Schedule(aheadSchedule{schedule, ahead}, wrapper(cron.FuncJob(func() { run(t.Context()) })))
 	c.Start()
 	return func() { <-c.Stop().Done() }
 }
@@ -113,12 +125,10 @@ func TestEachTickRunsOnceThoughClocksDifferAndANodeFails(t *testing.T) {
 				defer locker.Close(t.Context())
 				awaitHealthy(t, locker)
 				note := func(err error) { ticks <- tickOf(i, ahead, err) }
-				jobs, err := schedlock.New(locker, schedlock.Config{
-					MinHold: minHold,
+				jobs := schedlock.New(locker, schedlock.Config{
 					Logger:  slog.New(slog.DiscardHandler),
 					Skipped: func(_ string, err error) { note(err) },
 				})
-				require.NoError(t, err)
 				stop := sync.OnceFunc(start(t, jobs, ahead, func(context.Context) { note(nil) }))
 				defer stop()
 			}
@@ -153,8 +163,7 @@ func TestAKeyThatWouldSkipEveryTickIsLoggedAsAnError(t *testing.T) {
 	defer locker.Close(t.Context())
 	awaitHealthy(t, locker)
 	var logs bytes.Buffer
-	jobs, err := schedlock.New(locker, schedlock.Config{MinHold: minHold, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
-	require.NoError(t, err)
+	jobs := schedlock.New(locker, schedlock.Config{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 	for _, n := range nodes {
 		n.Do(t, "SET", "no-expiry", "foreign")
 		n.Do(t, "LPUSH", "list", "foreign")
@@ -162,8 +171,12 @@ func TestAKeyThatWouldSkipEveryTickIsLoggedAsAnError(t *testing.T) {
 	}
 	for job, level := range map[string]string{"no-expiry": "ERROR", "list": "ERROR", "expires": "INFO"} {
 		logs.Reset()
-		_, err := jobs.Lock(t.Context(), job)
-		require.ErrorIs(t, err, redlock.ErrHeld, job)
+		c := cron.New()
+		id, err := jobs.AddCron(t.Context(), c, "@hourly", schedlock.Job{Name: job, MinHold: minHold}, func(context.Context, *redlock.Lock) {
+			t.Error("it ran without its lock")
+		})
+		require.NoError(t, err)
+		c.Entry(id).WrappedJob.Run()
 		require.Contains(t, logs.String(), "level="+level, job)
 		require.Equal(t, level == "ERROR", strings.Contains(logs.String(), "every tick is skipped until it is deleted"), logs.String())
 	}
