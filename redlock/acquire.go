@@ -73,6 +73,7 @@ type request struct {
 	failures      int  // attempts that failed
 	waits         bool // it has waited, and is counted in Locker.waits; a hook may have its names
 	boundToCaller bool // the lock's context ends with the caller's
+	leads         bool // Lead
 	locker        *Locker
 	caller        context.Context // of the call, and the parent of the lock's context
 	parent        heldContext     // of the caller's context; may be nil

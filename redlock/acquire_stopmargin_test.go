@@ -69,8 +69,8 @@ func TestAClaimResumedWithinItsStopMarginIsTooLate(t *testing.T) {
 	})
 }
 
-// While Close waits, the holder may still extend its lock. After Close it may not, as the
-// documentation of Extend promises.
+// While Close waits, the holder may still extend its lock. Once Close has ended its context it may not, as
+// the documentation of Extend promises.
 func TestExtendContinuesWhileCloseWaits(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		k := take(t, l, "a", time.Second)
@@ -78,10 +78,10 @@ func TestExtendContinuesWhileCloseWaits(t *testing.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- l.Close(ctx) }()
 		synctest.Wait()
-		require.ErrorIs(t, context.Cause(k.Context()), ErrClosed)
 		require.NoError(t, k.Extend(bg, 2*time.Second))
 		cancel()
 		require.Error(t, <-closed)
+		require.ErrorIs(t, context.Cause(k.Context()), ErrClosed)
 		require.ErrorIs(t, k.Extend(bg, 2*time.Second), ErrClosed)
 		require.Positive(t, k.Remaining())
 		require.Len(t, nodes[0].commands(command.Extend), 1)

@@ -86,7 +86,10 @@ func (lk *Lock) insufficient(left time.Duration) bool {
 func (l *Locker) newLock(w *request, token string) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	lk := &Lock{l: l}
-	lk.opts = holdOptions{ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease, boundToCaller: w.boundToCaller}
+	lk.opts = holdOptions{
+		ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease,
+		boundToCaller: w.boundToCaller, leads: w.leads,
+	}
 	lk.family.acquiredUnder = w.parent
 	lk.ctx.parent, lk.keys.longest = w.caller, ttl
 	lk.lease.Terms = l.leaseTerms(ttl, &w.opts)

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,10 +15,15 @@ import (
 )
 
 // Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
-// fail with ErrClosed, and the contexts of held locks end with cause ErrClosed. Close then waits
-// for the holders to release their locks, and for the nodes to delete the keys of locks that have
-// ended. Automatic extensions continue meanwhile. Unlike Release, Close returns early if ctx ends,
-// because holders may take any time.
+// fail with ErrClosed, and nothing is acquired any more. The contexts of Lead end at once, with cause
+// ErrClosed, because a leader does not end by itself. Close then waits for the other holders to release
+// their locks, and for the nodes to delete the keys of locks that have ended.
+//
+// The contexts of Do, Acquire and Resume end when ctx ends, with cause ErrClosed. If ctx has a deadline,
+// they end before it, so that the holders have time to release. That is the node timeout, or WithStopMargin
+// if that is longer, but at most a quarter of the time that was left when Close was called. Automatic
+// extensions continue until then, also those of Lead. If ctx never ends, Close waits for as long as the
+// holders take.
 //
 // Close does not wait long for a minority of unreachable or frozen nodes. If a quorum has confirmed
 // a release, or an attempt never became a lock, the other nodes get a limited time. It is the sum
@@ -25,10 +31,10 @@ import (
 // were submitted. Close waits for an unconfirmed release until its keys have expired. The error
 // matches ErrKeysLeft if keys are left to expire by their TTL.
 //
-// Locks still held when ctx ends are not released. They are no longer extended, expire by their
-// TTL, and are named in the error, which matches the cause of ctx. If ctx had ended before Close
-// was called, pending deletions get the node timeout. Finally Close closes the nodes made by Open.
-// Nodes passed to New continue with pending deletions.
+// Unlike Release, Close returns when ctx ends, because holders may take any time. Locks still held then
+// are not released. They expire by their TTL, and are named in the error, which matches the cause of ctx.
+// If ctx had ended before Close was called, pending deletions get the node timeout. Finally Close closes
+// the nodes made by Open. Nodes passed to New continue with pending deletions.
 //
 // Close may be called more than once, also concurrently.
 func (l *Locker) Close(ctx context.Context) error {
@@ -40,12 +46,16 @@ func (l *Locker) Close(ctx context.Context) error {
 		grace = l.readTimeout()
 	}
 	idle := l.beginClose()
-	for _, lk := range l.held() {
-		lk.cancelContext(ErrClosed)
+	held := l.held()
+	for _, lk := range held {
+		if lk.opts.leads {
+			lk.cancelContext(ErrClosed)
+		}
 	}
 	for _, lk := range l.liveLocks() {
 		lk.limitUndo()
 	}
+	l.stopWork(ctx, idle, held)
 	var err error
 	select {
 	case <-idle:
@@ -91,6 +101,57 @@ func (l *Locker) liveLocks() []*Lock {
 // held lists the locks that are held now.
 func (l *Locker) held() []*Lock {
 	return slices.DeleteFunc(l.liveLocks(), func(lk *Lock) bool { return !lk.isHeld() })
+}
+
+// stopWork tells the holders to stop, each in time before the deadline of ctx, and all when ctx ends. It
+// returns when it has told all, or earlier if no lock is left.
+func (l *Locker) stopWork(ctx context.Context, idle <-chan struct{}, held []*Lock) {
+	began, left := l.now(), time.Duration(0)
+	deadline, bounded := ctx.Deadline()
+	if bounded {
+		left = deadline.Sub(time.UnixMicro(l.set.wall()))
+	}
+	slices.SortFunc(held, func(a, b *Lock) int { return cmp.Compare(b.closeMargin(), a.closeMargin()) })
+	for _, lk := range held {
+		l.awaitClose(ctx, idle, bounded, began.Add(left-min(lk.closeMargin(), left/4)))
+		lk.stopWork()
+	}
+}
+
+// awaitClose waits until ctx ends, no lock is left or, if bounded, until an instant.
+func (l *Locker) awaitClose(ctx context.Context, idle <-chan struct{}, bounded bool, until clock.Instant) {
+	var over <-chan struct{}
+	if bounded {
+		d := until.Sub(l.now())
+		if d <= 0 {
+			return
+		}
+		fired, stop := timer.After(l.set.clock, d)
+		defer stop()
+		over = fired
+	}
+	select {
+	case <-ctx.Done():
+	case <-idle:
+	case <-over:
+	}
+}
+
+// closeMargin returns how long before the deadline of Close a holder is told to stop.
+func (lk *Lock) closeMargin() time.Duration {
+	return max(lk.l.set.timeout(lk.opts.ttl), lk.lease.Terms.StopMargin)
+}
+
+// stopWork ends the context of a lock that is still held, and its extensions: Close gives it up.
+func (lk *Lock) stopWork() {
+	if !lk.isHeld() {
+		return // it has a cause of its own
+	}
+	lk.cancelContext(ErrClosed)
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	lk.lease.StopExtending()
+	lk.scheduleLocked()
 }
 
 // limitUndo bounds how long Close waits for an undo that was decided before Close began. For one
@@ -206,8 +267,8 @@ func (l *Locker) leftoverError() error {
 	return fmt.Errorf("%w: locks: %d, within %v", ErrKeysLeft, left.locks, expiry)
 }
 
-// abandon stops extending the locks that are still held, and waits up to the grace period for
-// undos. The remaining keys expire by their TTL.
+// abandon waits up to the grace period for undos, and names the locks that are still held. The remaining
+// keys expire by their TTL.
 func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.Duration) error {
 	select {
 	case <-idle: // both channels were ready
@@ -216,10 +277,6 @@ func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.D
 	}
 	var names []string
 	for _, lk := range l.held() {
-		lk.mu.Lock()
-		lk.lease.StopExtending()
-		lk.scheduleLocked()
-		lk.mu.Unlock()
 		names = append(names, lk.hold.Names...)
 	}
 	if l.awaitUndos(grace) && len(names) == 0 {

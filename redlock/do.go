@@ -18,9 +18,10 @@ import (
 //
 // Do returns the error of the acquisition, as in Acquire, or the error of fn. If the lock ended
 // before fn returned, the error also matches ErrLost or ErrMaxHold, even if fn returned nil. If only
-// WithStopMargin had ended the context, it does so when fn returned an error.
+// WithStopMargin had ended the context, it does so when fn returned an error. In the same way it matches
+// ErrClosed if fn returned an error after Locker.Close had ended the context.
 // Under a share (WithShared) it also matches ErrReleased or ErrDetached if the shared lock was
-// released or detached. Do returns no error if the Locker was closed meanwhile or if the
+// released or detached. Do returns no error if fn returned nil while the Locker was closed, or if the
 // release could not be confirmed: the work ran under the lock, and leftover keys expire. If
 // fn panics or calls runtime.Goexit, Do releases the lock first.
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
@@ -33,6 +34,9 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 		return err
 	}
 	ended, err := lk.run(ctx, fn)
+	if err != nil && errors.Is(context.Cause(lk.Context()), ErrClosed) { //nolint:contextcheck // made by run
+		err = joinUnlessSaid(stoppedEarly(ErrClosed, lk), ErrClosed, err)
+	}
 	if ended != nil {
 		return joinUnlessSaid(ended, ended, err)
 	}
@@ -43,10 +47,11 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 // the name. It continues until ctx ends. Of all processes that lead the same name, one at a time is
 // elected. Lead never campaigns again before fn has returned.
 //
-// The context of fn is the lock's. It ends when ctx ends, or with the lock's cause when the lock ends.
-// fn must then return, because another process may be elected soon. The lock is extended without a
-// bound on the hold, unless the call has WithMaxHold; that of WithDefaults does not count. A leader
-// that hangs therefore leads until its process ends: WithProgress ends its lock instead.
+// The context of fn is the lock's. It ends when ctx ends, with the lock's cause when the lock ends, or with
+// ErrClosed as soon as Locker.Close is called. fn must then return, because another process may be elected
+// soon. The lock is extended without a bound on the hold, unless the call has WithMaxHold; that of
+// WithDefaults does not count. A leader that hangs therefore leads until its process ends: WithProgress ends
+// its lock instead.
 //
 // What Lead does when fn returns:
 //
@@ -74,7 +79,7 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	pause := campaignPause
 	for {
 		w := newRequest(name, ttl)
-		w.boundToCaller = true
+		w.boundToCaller, w.leads = true, true
 		lk, err := l.acquire(ctx, w, opts)
 		if err != nil {
 			return err
@@ -126,9 +131,14 @@ func (lk *Lock) run(ctx context.Context, fn func(ctx context.Context, lock *Lock
 	case outlived:
 		return lk.endError(), err
 	case err != nil && isEnd(stopped): // by WithStopMargin; the lock was held until fn returned
-		return fmt.Errorf("%w: %s: its context ended before the function returned", stopped, quoted(lk.hold.Names)), err
+		return stoppedEarly(stopped, lk), err
 	}
 	return nil, err
+}
+
+// stoppedEarly is the error of a function whose context had ended while the lock was held.
+func stoppedEarly(cause error, lk *Lock) error {
+	return fmt.Errorf("%w: %s: its context ended before the function returned", cause, quoted(lk.hold.Names))
 }
 
 // isEnd reports whether an error says that a lock ended by itself.

@@ -37,7 +37,8 @@ type holdOptions struct {
 	minHold       time.Duration
 	minValidity   time.Duration // of the acquisition, and of Resume
 	asyncRelease  bool
-	boundToCaller bool // the lock's context ends with the caller's; for Do
+	boundToCaller bool // the lock's context ends with the caller's; for Do and Lead
+	leads         bool // of Lead: Close ends the context at once
 }
 
 // minDuration is the least duration of an option. A shorter one is a number without a unit, which Go
@@ -93,8 +94,9 @@ func WithMinValidity(d time.Duration) LockOption {
 
 // WithStopMargin ends the lock's context d before its validity or maximum hold ends, for work that
 // needs time to stop. From then on nothing extends the lock. The handle stays valid until its end
-// or Release. d is at least 1 ms, at most half of the TTL, and less than the validity of the TTL after
-// drift. An acquisition with at most d of validity left fails with ErrTooLate. It is off by default.
+// or Release. Locker.Close leaves the work as much time before its deadline, up to a quarter of its
+// time. d is at least 1 ms, at most half of the TTL, and less than the validity of the TTL after drift.
+// An acquisition with at most d of validity left fails with ErrTooLate. It is off by default.
 func WithStopMargin(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.stopMargin = s.duration("WithStopMargin", d) })
 }

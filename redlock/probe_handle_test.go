@@ -29,9 +29,10 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 	}{
 		"a release": {func(_ *testbed, k *Lock) error { return k.Release(bg) }, ErrReleased},
 		"a release of one that Close told": {func(fl *testbed, k *Lock) error {
-			closed := closing(bg, k.l)
+			over, cancel := context.WithCancel(bg)
+			cancel()
+			require.ErrorIs(fl.t, k.l.Close(over), context.Canceled)
 			require.ErrorIs(fl.t, context.Cause(k.Context()), ErrClosed)
-			defer func() { require.NoError(fl.t, <-closed) }()
 			return k.Release(bg)
 		}, ErrClosed},
 		"Check": {func(fl *testbed, k *Lock) error {

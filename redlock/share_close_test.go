@@ -24,7 +24,9 @@ func TestAShareThatCloseOvertakesHasAContextThatHasEnded(t *testing.T) {
 		}()
 		<-c.reached
 		closed := make(chan error, 1)
-		go func() { closed <- l.Close(bg) }()
+		over, cancel := context.WithCancel(bg)
+		cancel()
+		go func() { closed <- l.Close(over) }()
 		synctest.Wait()
 		require.ErrorIs(t, context.Cause(ctx), ErrClosed)
 		close(c.open)
@@ -32,7 +34,7 @@ func TestAShareThatCloseOvertakesHasAContextThatHasEnded(t *testing.T) {
 		told := context.Cause(s.Context())
 		require.NoError(t, s.Release(bg))
 		require.NoError(t, k.Release(bg))
-		require.NoError(t, <-closed)
+		require.ErrorIs(t, <-closed, context.Canceled)
 		require.ErrorIs(t, told, ErrClosed)
 	})
 }
