@@ -118,8 +118,9 @@ type Config struct {
 	// Clock measures the timeouts. Defaults to clock.System().
 	Clock clock.Clock
 
-	// Logger receives the events of connections, never a password. Defaults to nil, which
-	// logs nothing.
+	// Logger receives the events of connections, never a password. It is also told, once, if the server
+	// keeps no append-only file and a Locker without the restart guard uses the node. Defaults to nil,
+	// which logs nothing.
 	Logger *slog.Logger
 }
 

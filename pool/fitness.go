@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -216,6 +217,18 @@ func durabilityFinding(node string, e *command.Diagnosis, g *guard.Settings) []c
 		return nil
 	}
 	return []command.Finding{{Grade: grade, Code: command.CodePersistence, Text: node + " " + text}}
+}
+
+// noteForgetful logs once that a server of the node forgets in a restart what it acknowledged, if a Locker
+// without the restart guard uses it. INFO shows whether there is an append-only file, and not when it is
+// written: of that only the doctor knows.
+func (n *Node) noteForgetful(s *command.NodeSet, f command.Facts) {
+	if s.Guard != nil || f.AOF || n.whole.count.forgetful.Swap(true) {
+		return
+	}
+	for _, found := range durabilityFinding(n.label, &command.Diagnosis{Facts: f}, nil) {
+		n.whole.log("may forget locks", errors.New(found.Text))
+	}
 }
 
 // sentinelFindings returns the findings about a node's Sentinels, which have named its master.

@@ -79,6 +79,7 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 			pc.registered = make(map[*command.NodeSet]bool)
 		}
 		pc.registered[c.NodeSet] = true
+		pc.pipeline.node.noteForgetful(c.NodeSet, pc.facts.Facts)
 	}
 	pc.approved = c.NodeSet
 	return nil

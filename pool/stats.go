@@ -34,6 +34,8 @@ type counters struct {
 	parked, dropped, merged, unmerged, violations                atomic.Int64
 	// dropping is set once a dropped undo was logged: see countDropped.
 	dropping atomic.Bool
+	// forgetful is set once it was logged that the node may forget locks: see noteForgetful.
+	forgetful atomic.Bool
 }
 
 // Stats reads the counters. It is safe for concurrent use. The figures are read one after

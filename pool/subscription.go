@@ -114,7 +114,7 @@ func (s *subscription) dialAndServe(ctx context.Context) nextDial {
 	s.listener.Down(withoutContextError(err))
 	if errors.Is(err, errRefused) {
 		if !s.refused {
-			s.node.log("server refuses SUBSCRIBE, so waiters poll", err)
+			s.node.log("server refuses SUBSCRIBE, so waiters poll, and may wait long beside processes with the right", err)
 		}
 		s.refused = true
 		pause(ctx, s.node.cfg.Clock, refusedPause)

@@ -28,7 +28,7 @@ package redlock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
 //	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
 //	errors.go, inspect.go, stats.go                    errors, who holds a name, what the Locker does now
-//	trace.go, events.go                                hooks and logs
+//	trace.go, events.go, channel_rights.go             hooks and logs
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
 // and when) and internal/lease (what a held lock has to do next) have the rest.

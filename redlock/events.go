@@ -19,6 +19,7 @@ type dispatcher struct {
 	trace   Trace
 	logger  *slog.Logger // may be nil
 	state   stateLog
+	rights  *channelRights
 	queue   *background.Queue[func()]
 	dropped atomic.Int64 // calls since the last report of such
 }

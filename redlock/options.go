@@ -139,8 +139,10 @@ func WithTrace(t *Trace) Option {
 //   - Error: a hook panicked or hooks fell behind, which is a defect of the program.
 //   - Warn: a lock ended while it was held (lost, or held for its maximum time); an extension
 //     failed while the lock was valid; a release found the lock lost or could not be confirmed; no
-//     quorum votes; a node does not vote because of a failed check or a quarantine. For nodes made by
-//     Open also: a dial failed, or a connection ended with an error.
+//     quorum votes; a node does not vote because of a failed check or a quarantine; a user has no right
+//     to announcements of releases (Redis 7 and later), once for each node. For nodes made by Open also: a
+//     dial failed, or a connection ended with an error; without WithRestartGuard, a node's server keeps no
+//     append-only file, and so forgets locks in a restart, once for each node.
 //   - Info: a quorum votes again; a node votes again. For nodes made by Open also: a connection was
 //     established or closed.
 //

@@ -18,6 +18,7 @@ func newGroup(l *Locker) *vote.Group {
 	if l.dispatcher == nil {
 		g.Reuse = reusable(l.nodes)
 	} else {
+		l.dispatcher.rights = newChannelRights(l.dispatcher, nodes, l.set.prefix)
 		g.OnAnswer = l.dispatcher.vote
 	}
 	return vote.NewGroup(g)

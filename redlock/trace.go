@@ -275,6 +275,7 @@ func (l *Locker) traceReleased(lk *Lock, err error, began clock.Instant) {
 func (d *dispatcher) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {
 	if r.Request.Op == command.Acquire {
 		d.noteVote(node, r.NodeName(node), rep)
+		d.rights.noteVote(node, r.Request.Keys[0], rep)
 	}
 	if d.trace.Vote == nil || rep.NotSent && rep.Err == nil {
 		// The node was skipped: no request was sent to it.

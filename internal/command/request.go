@@ -195,6 +195,16 @@ func NewGuardedPing(r *Request) {
 	r.script, r.Guarded = pingScript, true
 }
 
+// NoChannels is the code of the error by which a node answers NewChannelsPing if rights are missing. The names of
+// the commands follow it.
+const NoChannels = "NOCHANNELS"
+
+// NewChannelsPing fills r with a Ping that fails if the user lacks a right to the channel of the key's releases.
+func NewChannelsPing(r *Request, key string) {
+	r.reset(Ping, &LockArgs{Keys: []string{key}}, 0, 0)
+	r.script, r.other = channelsScript, &call{args: []any{small(1), key}}
+}
+
 // NewAsking fills r with ASKING, which precedes a command that a master of a Redis Cluster
 // accepts for a slot that is being moved to it. Its answer is ignored.
 func NewAsking(r *Request) {

@@ -70,7 +70,7 @@ type scriptPair struct {
 
 // Scripts returns all scripts.
 func Scripts() []*Script {
-	all := []*Script{verifyScript, admitScript, pingScript, sweepScript}
+	all := []*Script{verifyScript, admitScript, pingScript, sweepScript, channelsScript}
 	for _, pair := range []scriptPair{
 		acquireScripts, acquireFencedScripts, extendScripts, extendFencedScripts, confirmScripts, repairScripts, repairFencedScripts,
 		releaseScripts, announceScripts, passScripts, shortenScripts, inspectScripts,
@@ -168,6 +168,17 @@ for i = 1, n do
   end
 end
 return found
+`)
+
+	// channelsScript answers PONG if the user may announce releases of the key and hear of them, or if the
+	// server can't tell (before Redis 7). Its error has the code NoChannels and the commands that are missing.
+	channelsScript = script("channels", "de24635d721f6858931e352b4dafe83c3e37f43e", `
+local missing = {}
+for _, right in ipairs({'PUBLISH', 'SUBSCRIBE'}) do
+  if redis.acl_check_cmd and not redis.acl_check_cmd(right, 'redlock:free:' .. KEYS[1]) then missing[#missing+1] = right end
+end
+if #missing > 0 then return redis.error_reply('NOCHANNELS ' .. table.concat(missing, ' ')) end
+return redis.status_reply('PONG')
 `)
 
 	// verifyScript alone decides about a node's marker: see guard.go.
