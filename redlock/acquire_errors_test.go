@@ -100,6 +100,7 @@ func TestAQuorumErrorNamesTheLockAndEveryVote(t *testing.T) {
 	require.Contains(t, e.Error(), `redlock: no quorum of nodes could be reached: release ["a" "b\"c"]: 1 of 5 votes, 3 needed; leftover keys expire within 1m0s [a:6379/0: granted; `)
 	require.False(t, errors.Is(e, ErrHeld))
 	require.Equal(t, "held by \"x\" for 0s more", (&HeldError{Owner: "x", Remaining: time.Microsecond}).Error())
+	require.Equal(t, "held by \"x\" for 2s more (id 0123)", (&HeldError{Owner: "x", ID: "0123", Remaining: 2 * time.Second}).Error())
 }
 
 // A wrapped error keeps all of this. Of a token it shows only the label.
@@ -120,7 +121,7 @@ func TestErrorsShowTheHoldersLabelAndNoToken(t *testing.T) {
 		require.Len(t, qe.Votes, 3)
 		var he *HeldError
 		require.ErrorAs(t, err, &he)
-		require.Equal(t, HeldError{Owner: "worker-7", Remaining: time.Minute}, *he)
+		require.Equal(t, HeldError{Owner: "worker-7", ID: k.ID(), Remaining: time.Minute}, *he)
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, he), k.Token()[len("worker-7:"):])
 		oneLine(t, err)
 	})

@@ -144,7 +144,7 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	switch {
 	case claim.Token == "":
 		return invalid("claim without a token")
-	case !command.WellFormed(claim.Token), !isLabel(command.Label(claim.Token)):
+	case !command.WellFormed(claim.Token), !command.ValidLabel(command.Label(claim.Token)):
 		return invalid("claim's token does not have the form of this library's tokens")
 	}
 	if claim.Fence < 0 || claim.Fence >= maxFence {

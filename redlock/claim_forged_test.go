@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -19,7 +20,7 @@ func TestResumeRefusesAClaimWhoseTokenThisLibraryDoesNotMake(t *testing.T) {
 		l := fl.locker()
 		for _, value := range []string{
 			"logged in", "1", random[:25], random + "A", strings.ToLower(random), "me:" + random[:25], ":" + random,
-			"a:b:" + random, "a b:" + random, "a\x1b[31m:" + random, strings.Repeat("x", maxOwnerLen+1) + ":" + random,
+			"a:b:" + random, "a b:" + random, "a\x1b[31m:" + random, strings.Repeat("x", command.MaxLabel+1) + ":" + random,
 		} {
 			for _, m := range fl.masters {
 				m.Set("session", value, time.Hour)

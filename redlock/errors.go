@@ -102,6 +102,8 @@ func (e voteError) Unwrap() error { return e.vote.Err }
 type HeldError struct {
 	// Owner is the holder's label (WithOwner). It is empty if the holder has no label.
 	Owner string
+	// ID is the holder's Lock.ID. It is empty if the holder is a client of another library.
+	ID string
 	// Remaining is how long that node keeps the key unless it is released or extended. It is
 	// negative if the key never expires.
 	Remaining time.Duration
@@ -109,14 +111,19 @@ type HeldError struct {
 
 // Error describes the holder and the remaining time.
 func (e *HeldError) Error() string {
-	who := "held"
+	text := "held"
 	if e.Owner != "" {
-		who = fmt.Sprintf("held by %q", e.Owner)
+		text = fmt.Sprintf("held by %q", e.Owner)
 	}
 	if e.Remaining < 0 {
-		return who + " without an expiry"
+		text += " without an expiry"
+	} else {
+		text += fmt.Sprintf(" for %v more", e.Remaining.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("%s for %v more", who, e.Remaining.Round(time.Millisecond))
+	if e.ID != "" {
+		text += fmt.Sprintf(" (id %s)", e.ID)
+	}
+	return text
 }
 
 // QuorumError reports a decision against the caller, with every node's vote. errors.Is matches

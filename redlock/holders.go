@@ -197,7 +197,7 @@ func asHeldError(keys []command.KeyState) error {
 			return ErrForeignKey
 		case k.Free():
 		case longest == nil || command.Outlasts(k.TTL, longest.Remaining):
-			longest = &HeldError{Owner: command.Owner(k.Value), Remaining: k.TTL}
+			longest = &HeldError{Owner: command.Owner(k.Value), ID: command.ID(k.Value), Remaining: k.TTL}
 		}
 	}
 	if longest == nil {

@@ -53,8 +53,8 @@ func TestAnErrorNamesTheHolderWhoseKeyRemainsLongest(t *testing.T) {
 			names []string // nodes see them in alphabetical order
 			want  HeldError
 		}{
-			{[]string{"b", "c"}, HeldError{Owner: "she", Remaining: time.Hour}},
-			{[]string{"c", "d"}, HeldError{Owner: "she", Remaining: time.Hour}},
+			{[]string{"b", "c"}, HeldError{Owner: "she", ID: command.ID(she), Remaining: time.Hour}},
+			{[]string{"c", "d"}, HeldError{Owner: "she", ID: command.ID(she), Remaining: time.Hour}},
 			{[]string{"a", "c"}, HeldError{Remaining: -time.Millisecond}},
 			{[]string{"c", "e"}, HeldError{Remaining: -time.Millisecond}},
 		} {

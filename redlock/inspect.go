@@ -17,6 +17,8 @@ type Status struct {
 	Held bool
 	// Owner is that holder's label (WithOwner). It is empty if the holder has no label.
 	Owner string
+	// ID is that holder's Lock.ID. It is empty for a client of another library.
+	ID string
 	// Remaining is how long a quorum of the nodes keeps the keys unless they are released or
 	// extended. It is negative if they never expire, and 0 unless Held is true.
 	Remaining time.Duration
@@ -27,9 +29,10 @@ type Status struct {
 // NodeStatus is what one node holds under a name's key.
 type NodeStatus struct {
 	Node string
-	// Held reports that a token is there. Token shows its label and hides the rest.
+	// Held reports that a token is there. ID is that of its lock. Token shows its label and hides the rest.
 	Held  bool
 	Owner string
+	ID    string
 	Token string
 	// Remaining is how long the node keeps the key. It is negative if the key never expires.
 	Remaining time.Duration
@@ -74,7 +77,7 @@ func (s *Status) fillIn(r *vote.Round, res vote.Results) {
 		n := NodeStatus{Node: r.NodeName(i), Err: res.Ballots[i].Err}
 		if states := res.KeyStates[i]; len(states) > 0 {
 			h := states[0]
-			n.Held, n.Owner, n.Token, n.Remaining = h.Value != "", command.Owner(h.Value), command.Mask(h.Value), h.TTL
+			n.Held, n.Owner, n.ID, n.Token, n.Remaining = h.Value != "", command.Owner(h.Value), command.ID(h.Value), command.Mask(h.Value), h.TTL
 			if h.ForeignType != "" {
 				n.Err = ErrForeignKey
 			}
@@ -86,7 +89,7 @@ func (s *Status) fillIn(r *vote.Round, res vote.Results) {
 	}
 	for token, untils := range ends {
 		if end, ok := quorum.Supported(untils, res.Need); ok {
-			s.Held, s.Owner, s.Remaining = true, command.Owner(token), end.Sub(r.Start)
+			s.Held, s.Owner, s.ID, s.Remaining = true, command.Owner(token), command.ID(token), end.Sub(r.Start)
 			if end == noDeadline {
 				s.Remaining = -time.Millisecond // as nodes report it
 			}

@@ -24,11 +24,11 @@ func TestInspectShowsTheHolder(t *testing.T) {
 		s, err := fl.locker(WithKeyPrefix("p:")).Inspect(bg, "a")
 		require.NoError(t, err)
 		require.Equal(t, &Status{
-			Name: "a", Held: true, Owner: "worker-7", Remaining: 59 * time.Second,
+			Name: "a", Held: true, Owner: "worker-7", ID: k.ID(), Remaining: 59 * time.Second,
 			Nodes: []NodeStatus{
-				{Node: "n1", Held: true, Owner: "worker-7", Token: "worker-7:…", Remaining: time.Second},
-				{Node: "n2", Held: true, Owner: "worker-7", Token: "worker-7:…", Remaining: 59 * time.Second},
-				{Node: "n3", Held: true, Owner: "worker-7", Token: "worker-7:…", Remaining: 59 * time.Second},
+				{Node: "n1", Held: true, Owner: "worker-7", ID: k.ID(), Token: "worker-7:…", Remaining: time.Second},
+				{Node: "n2", Held: true, Owner: "worker-7", ID: k.ID(), Token: "worker-7:…", Remaining: 59 * time.Second},
+				{Node: "n3", Held: true, Owner: "worker-7", ID: k.ID(), Token: "worker-7:…", Remaining: 59 * time.Second},
 			},
 		}, s)
 		require.NoError(t, k.Release(bg))
@@ -54,7 +54,7 @@ func TestInspectDistinguishesAPartialHoldFromALock(t *testing.T) {
 		require.Empty(t, s.Owner)
 		require.Zero(t, s.Remaining)
 		require.Equal(t, []NodeStatus{
-			{Node: "n1", Held: true, Owner: "she", Token: "she:…", Remaining: time.Minute},
+			{Node: "n1", Held: true, Owner: "she", ID: command.ID(mine), Token: "she:…", Remaining: time.Minute},
 			{Node: "n2", Held: true, Token: "…", Remaining: time.Hour},
 			{Node: "n3", Err: ErrForeignKey, Remaining: -time.Millisecond},
 		}, s.Nodes)

@@ -2,8 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -116,16 +114,10 @@ func (lk *Lock) overlaps(names []string) (some, all bool) {
 	return n > 0, n == len(names)
 }
 
-// idBytes is the length of an ID before encoding: 96 bits distinguish any two locks.
-const idBytes = 12
-
 // ID returns an identifier of the acquisition for logs, metrics and databases. It is 24 hexadecimal
 // digits, the first 96 bits of the token's SHA-256, from which the token cannot be derived. A lock,
 // its shares, and the handles that Resume makes for it have the same ID. No other lock has it.
-func (lk *Lock) ID() string {
-	sum := sha256.Sum256([]byte(lk.args.Token()))
-	return hex.EncodeToString(sum[:idBytes])
-}
+func (lk *Lock) ID() string { return command.ID(lk.args.Token()) }
 
 // String describes the lock without its token: names, ID, fence and remaining validity.
 func (lk *Lock) String() string {

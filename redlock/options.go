@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -23,7 +23,6 @@ const (
 	MinTTL         = 10 * time.Millisecond
 	DefaultMaxTTL  = 24 * time.Hour
 	maxNameLen     = 512
-	maxOwnerLen    = 64
 	reservedPrefix = command.Reserved // keys and channels other than locks
 	maxNodeTimeout = 500 * time.Millisecond
 )
@@ -66,6 +65,7 @@ func defaults() settings {
 		drift:   quorum.Drift{Factor: 0.01, Floor: int64(2 * time.Millisecond)},
 		backoff: waiting.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond},
 		maxTTL:  DefaultMaxTTL,
+		owner:   command.ProcessLabel(os.Getpid()),
 		clock:   clock.System(),
 		wall:    wallclock.Micros,
 	}
@@ -80,7 +80,8 @@ func WithKeyPrefix(prefix string) Option {
 
 // WithOwner puts a label before the random part of every token, so that operators see the holder of
 // a lock. The label has at most 64 bytes of printable characters, without a colon or a space.
-// The default is no label.
+// The default is the host's name and the process ID: host/pid. With an empty label tokens have none, and
+// other clients learn only the ID of the lock.
 func WithOwner(label string) Option { return option(func(s *settings) { s.owner = label }) }
 
 // WithNodeTimeout sets how long a node's answer counts, from when the request was submitted. A
@@ -217,8 +218,8 @@ func (s *settings) check() error {
 		invalidIf(isQuoted(s.prefix),
 			"WithKeyPrefix(%q): it is in quotes, and clients without them have other keys: remove them", s.prefix),
 		invalidIf(len(s.prefix) > maxNameLen, "WithKeyPrefix: %d bytes, at most %d", len(s.prefix), maxNameLen),
-		invalidIf(!isLabel(s.owner),
-			"WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, maxOwnerLen),
+		invalidIf(!command.ValidLabel(s.owner),
+			"WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, command.MaxLabel),
 		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
 		invalidIf(!(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0,
 			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
@@ -261,13 +262,6 @@ func (s *settings) checkUnsafe(nodes []string) error {
 	}
 	return joinInvalid(errs...)
 }
-
-// isLabel reports whether an owner's label is within its bounds (WithOwner).
-func isLabel(s string) bool {
-	return len(s) <= maxOwnerLen && !strings.ContainsFunc(s, invalidOwnerRune)
-}
-
-func invalidOwnerRune(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
 // checkTTL checks the bounds of a TTL of a lock key.
 func (s *settings) checkTTL(what string, ttl time.Duration) error {

@@ -82,7 +82,7 @@ func (fl *testbed) locker(opts ...Option) *Locker {
 	for i, m := range fl.masters {
 		nodes[i] = fl.node(m, pool.Config{})
 	}
-	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
+	l, err := New(nodes, append([]Option{WithClock(fl.clock), WithOwner("")}, opts...)...)
 	require.NoError(fl.t, err)
 	fl.t.Cleanup(func() { fl.close(l) })
 	testbeds.Store(l, fl)
@@ -283,7 +283,7 @@ func fakes(t *testing.T, n int, opts ...Option) ([]*fakeNode, *Locker) {
 		list[i] = newFake(fmt.Sprintf("n%d", i+1))
 		nodes[i] = list[i]
 	}
-	l, err := New(nodes, opts...)
+	l, err := New(nodes, append([]Option{WithOwner("")}, opts...)...)
 	require.NoError(t, err)
 	return list, l
 }

@@ -116,9 +116,9 @@ func (w *request) Polled(until []clock.Instant, stillHeld bool) {
 		switch v := &fresh.Votes[i]; {
 		case until[i] == 0 || !errors.As(v.Err, &held):
 		case until[i] == noDeadline:
-			v.Err = &HeldError{Owner: held.Owner, Remaining: -time.Millisecond}
+			v.Err = &HeldError{Owner: held.Owner, ID: held.ID, Remaining: -time.Millisecond}
 		default:
-			v.Err = &HeldError{Owner: held.Owner, Remaining: max(0, until[i].Sub(now)-waiting.ExpiryMargin)}
+			v.Err = &HeldError{Owner: held.Owner, ID: held.ID, Remaining: max(0, until[i].Sub(now)-waiting.ExpiryMargin)}
 		}
 	}
 	w.last = &fresh

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -63,7 +64,7 @@ With --json it prints one object:
 
 func acquireFlags(f *flagSet) runFunc {
 	// The pid is that of the script: this process has ended while the lock is held.
-	w := lockRequestFlags(f, ownerOf(os.Getppid()), "pid of the caller")
+	w := lockRequestFlags(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
 	asJSON := jsonFlag(f)
 	return func(ctx context.Context, c *invocation) (exit int) {
 		var err error

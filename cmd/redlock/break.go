@@ -58,6 +58,7 @@ With --json it prints one object:
   name            the lock
   broken          true
   owner           the label of the holder, "" if it has none
+  id              the ID of the holder's lock, as its logs show it
   may_believe_ms  how long the holder may believe that it holds NAME
   unanswered      the nodes that did not answer, and may keep the key until it expires;
                   absent if all did
@@ -126,7 +127,7 @@ func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker
 		return breakStatus(err)
 	}
 	if !*b.yes && !c.confirms(br) {
-		held := &redlock.HeldError{Owner: br.owner(), Remaining: br.remaining}
+		held := &redlock.HeldError{Owner: br.owner(), ID: command.ID(br.token), Remaining: br.remaining}
 		c.fail(fmt.Errorf("%w: %w", errDeclined, held), "%s is not broken", br.name)
 		return exitFailed
 	}
@@ -136,12 +137,12 @@ func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker
 		return breakStatus(err)
 	}
 	if *b.asJSON {
-		_ = c.object(breakJSON{br.name, true, br.owner(), believes.Milliseconds(), br.unanswered})
+		_ = c.object(breakJSON{br.name, true, br.owner(), command.ID(br.token), believes.Milliseconds(), br.unanswered})
 		return exitOK
 	}
-	_, _ = fmt.Fprintf(c.stdout, "%s is broken. Its holder, %s, may believe for %v more that it holds it,\n"+
+	_, _ = fmt.Fprintf(c.stdout, "%s is broken. Its holder, %s%s, may believe for %v more that it holds it,\n"+
 		"or for its whole TTL if it extended the lock at this very moment.\n",
-		oneline.Printable(br.name), called(br.owner()), believes.Round(time.Millisecond))
+		oneline.Printable(br.name), called(br.owner()), withID(command.ID(br.token)), believes.Round(time.Millisecond))
 	if len(br.unanswered) > 0 {
 		_, _ = fmt.Fprintf(c.stdout, "No answer from %s, which may keep the key until it expires.\n", strings.Join(br.unanswered, ", "))
 	}
@@ -152,6 +153,7 @@ type breakJSON struct {
 	Name         string   `json:"name"`
 	Broken       bool     `json:"broken"`
 	Owner        string   `json:"owner"`
+	ID           string   `json:"id"`
 	MayBelieveMS int64    `json:"may_believe_ms"`
 	Unanswered   []string `json:"unanswered,omitempty"`
 }
@@ -161,8 +163,8 @@ const maxAnswer = 16
 
 // confirms shows the lock, and reports whether the user wants to break it.
 func (inv *invocation) confirms(br *breaker) bool {
-	inv.say("%s", fmt.Sprintf("%s is held by %s for %s, on %s", oneline.Printable(br.name), called(br.owner()), left(br.remaining),
-		strings.Join(br.holding, ", ")))
+	inv.say("%s", fmt.Sprintf("%s is held by %s for %s, on %s%s", oneline.Printable(br.name), called(br.owner()), left(br.remaining),
+		strings.Join(br.holding, ", "), withID(command.ID(br.token))))
 	_, _ = fmt.Fprint(inv.stderr, "Its holder is not stopped. Break the lock? [y/N] ")
 	line, _ := bufio.NewReader(io.LimitReader(inv.stdin, maxAnswer)).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))

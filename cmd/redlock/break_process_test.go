@@ -62,7 +62,7 @@ func TestABreakCountsWhatTheHolderExtendedMeanwhile(t *testing.T) {
 	all := listing(t)
 	holdAll(all, "job", token, time.Minute)
 	p := start(t, all, "break", "job")
-	require.Regexp(t, `for (1m0s|5\d[.\d]*s), on a, b, c$`, p.message())
+	require.Regexp(t, `for (1m0s|5\d[.\d]*s), on a, b, c \(id [0-9a-f]{24}\)$`, p.message())
 	holdAll(all, "job", token, time.Hour)
 	p.say("y")
 	require.Regexp(t, `may believe for (1h0m0s|59m[0-5]\d[.\d]*s|1h0m0\.\d+s) more`, p.line())

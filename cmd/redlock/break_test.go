@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -34,7 +35,7 @@ func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 	got := invoke(t, envOf(all), "break", "--yes", "job")
 	require.Equal(t, exitOK, got.status, got)
 	require.Empty(t, got.err)
-	require.Regexp(t, `^job is broken\. Its holder, "anna", may believe for (30s|[12]\d[.0-9]*s) more that it holds it,\nor for its whole TTL`, got.out)
+	require.Regexp(t, `^job is broken\. Its holder, "anna" \(id [0-9a-f]{24}\), may believe for (30s|[12]\d[.0-9]*s) more that it holds it,\nor for its whole TTL`, got.out)
 	require.IsType(t, redis.Message{}, heard.Receive())
 	require.NoError(t, heard.Close())
 	eventually(t, "it is free", func() bool { return slices.Equal([]string{"other", "other", "other"}, locks(all...)) })
@@ -55,7 +56,7 @@ func TestABrokenLockIsReportedToPrograms(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.out), &b))
 	require.InDelta(t, 60_000, b["may_believe_ms"], 10_000)
 	delete(b, "may_believe_ms")
-	require.Equal(t, map[string]any{"name": "a*b", "broken": true, "owner": "anna"}, b)
+	require.Equal(t, map[string]any{"name": "a*b", "broken": true, "owner": "anna", "id": command.ID(token)}, b)
 	allAnswered(t, all...)
 	require.Equal(t, []string{"app/axb", "app/axb", "app/axb"}, locks(all...))
 }
@@ -68,13 +69,13 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 		got := invokeWith(t, answer, envOf(all), "break", "job")
 		require.Equal(t, exitFailed, got.status, answer)
 		require.Empty(t, got.out)
-		require.Regexp(t, `^redlock: job is held by "anna" for \S+, on a, b, c\nIts holder is not stopped\. Break the lock\? \[y/N\] `+
+		require.Regexp(t, `^redlock: job is held by "anna" for \S+, on a, b, c \(id [0-9a-f]{24}\)\nIts holder is not stopped\. Break the lock\? \[y/N\] `+
 			`redlock: job is not broken\n$`, got.err)
 		conceals(t, "break", got.err, token)
 		require.Len(t, locks(all...), 3)
 	}
 	got := invokeWith(t, "no\n", envOf(all), "break", "--json", "job")
-	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","left_ms":\d+}\n$`, got.out)
+	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","id":"[0-9a-f]{24}","left_ms":\d+}\n$`, got.out)
 	got = invokeWith(t, "Yes\n", envOf(all), "break", "job")
 	require.Equal(t, exitOK, got.status, got)
 	releasedEverywhere(t, all...)

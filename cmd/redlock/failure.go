@@ -34,6 +34,7 @@ type failureJSON struct {
 	Error  string `json:"error"`
 	Code   string `json:"code"`
 	Owner  string `json:"owner,omitempty"`
+	ID     string `json:"id,omitempty"`
 	LeftMS *int64 `json:"left_ms,omitempty"`
 }
 
@@ -79,7 +80,7 @@ func (inv *invocation) failureJSON(status int) failureJSON {
 	var qe *redlock.QuorumError
 	switch {
 	case errors.As(f.err, &held):
-		j.Owner, j.LeftMS = held.Owner, milliseconds(held.Remaining)
+		j.Owner, j.ID, j.LeftMS = held.Owner, held.ID, milliseconds(held.Remaining)
 	case errors.As(f.err, &qe) && qe.QuarantinedFor() > 0:
 		j.LeftMS = milliseconds(qe.QuarantinedFor())
 	}

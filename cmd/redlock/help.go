@@ -108,6 +108,7 @@ its COMMAND's.
            foreign_key, free, declined, incomplete, guard, not_admitted, signal, system,
            not_executable, not_found, or failed for anything else
   owner    the label of the holder, if there is one
+  id       the ID of the holder's lock, if the holder is a client of this library
   left_ms  how long the holder or a quarantine has left, if known; -1 without an expiry
 
 Flags may precede and follow other words. Colours appear only on a terminal, and not if

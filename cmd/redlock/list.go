@@ -62,6 +62,7 @@ With --json it prints one object:
              the bytes of the name; only if they are not valid UTF-8
     state    "held", or "unclear": too few nodes answered to tell
     owner    the holder's label, "" if it has none
+    id       the ID of the holder's lock, as its logs show it
     left_ms  how long a quorum keeps it unless it is released or extended;
              -1 without an expiry; only when held
     fence    as above; absent if there is none
@@ -166,6 +167,7 @@ type listedName struct {
 	name  string
 	state state
 	owner string
+	id    string
 	left  time.Duration // negative without an expiry
 	fence int64         // 0: none
 }
@@ -366,7 +368,7 @@ func (s *search) evaluate(key string, all []keyAnswer, began clock.Instant) (l l
 		if len(all) <= most {
 			continue
 		}
-		most, l.owner = len(all), command.Owner(token)
+		most, l.owner, l.id = len(all), command.Owner(token), command.ID(token)
 		if until, ok := quorum.Supported(all, s.group.need()); ok {
 			l.state, l.left = held, until.Sub(began)
 			l.fence, _ = quorum.Supported(fences[token], s.group.need())

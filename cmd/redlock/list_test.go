@@ -34,10 +34,10 @@ func listing(t *testing.T) []*fakeredis.Master {
 type listed struct {
 	Complete bool
 	Names    []struct {
-		Name, State, Owner string
-		Bytes              []byte `json:"name_base64"`
-		LeftMS             int64  `json:"left_ms"`
-		Fence              int64
+		Name, State, Owner, ID string
+		Bytes                  []byte `json:"name_base64"`
+		LeftMS                 int64  `json:"left_ms"`
+		Fence                  int64
 	}
 	Nodes []struct{ Node, Error string }
 }
@@ -71,7 +71,7 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 	got := invoke(t, envOf(all), "list")
 	require.Equal(t, exitOK, got.status, got)
 	require.Empty(t, got.err)
-	require.Regexp(t, fmt.Sprintf(`(?s)^  NAME     OWNER    LEFT +FENCE\n● job      "anna"   \S+ +%d\n● ledger   "ben"    \S+ +–\n\n`+
+	require.Regexp(t, fmt.Sprintf(`(?s)^  NAME     OWNER    ID +LEFT +FENCE\n● job      "anna"   [0-9a-f]{24}   \S+ +%d\n● ledger   "ben"    [0-9a-f]{24}   \S+ +–\n\n`+
 		`2 names are held\. This is no snapshot: [^\n]*\.\n$`, claim.Fence), got.out)
 	conceals(t, "list", got.out, claim.Token)
 
@@ -80,6 +80,7 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 	require.Equal(t, []string{"job", "ledger"}, l.names())
 	require.Equal(t, "held", l.Names[0].State)
 	require.Equal(t, "anna", l.Names[0].Owner)
+	require.Equal(t, command.ID(claim.Token), l.Names[0].ID)
 	require.Equal(t, claim.Fence, l.Names[0].Fence)
 	require.InDelta(t, 30_000, l.Names[0].LeftMS, 10_000)
 	require.Zero(t, l.Names[1].Fence)
@@ -188,7 +189,7 @@ func TestAListNeedsAQuorumAndNamesTheNodesThatFailed(t *testing.T) {
 	got := invoke(t, envOf(all), "list")
 	require.Equal(t, exitOK, got.status)
 	require.Contains(t, got.out, "● job")
-	require.Regexp(t, `(?m)^\? maybe +"ben" +– +–$`, got.out)
+	require.Regexp(t, `(?m)^\? maybe +"ben" +[0-9a-f]{24} +– +–$`, got.out)
 	require.Contains(t, got.out, "✗ a was not searched: ")
 	require.Contains(t, got.out, "1 name is held, and 1 more may be (?).")
 	l := list(t, exitOK, all)
@@ -244,15 +245,15 @@ func TestAHolderIsOnAQuorumOrMayBe(t *testing.T) {
 		ok   bool
 		all  []keyAnswer
 	}{
-		{listedName{state: held, owner: "anna", left: time.Minute, fence: 7}, true, []keyAnswer{anna, anna, none}},
-		{listedName{state: held, owner: "anna", left: time.Minute, fence: 7}, true, []keyAnswer{anna, answer(token, "8"), anna}},
-		{listedName{state: held, owner: "anna", left: time.Minute}, true, []keyAnswer{anna, answer(token, "x"), none}},
-		{listedName{state: held, owner: "anna", left: -time.Millisecond}, true, []keyAnswer{forever, forever, anna}},
-		{listedName{state: held, owner: "anna", left: time.Minute}, true, []keyAnswer{forever, anna, none}},
-		{listedName{state: held, owner: "ben", left: time.Minute, fence: 9}, true, []keyAnswer{ben, ben, anna}},
-		{listedName{state: unclear, owner: "ben"}, true, []keyAnswer{ben, silent, none}},
-		{listedName{state: unclear, owner: "ben"}, true, []keyAnswer{ben, none}}, // the third was not asked
-		{listedName{state: unclear, owner: "ben"}, false, []keyAnswer{ben, none, none}},
+		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, anna, none}},
+		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, answer(token, "8"), anna}},
+		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{anna, answer(token, "x"), none}},
+		{listedName{state: held, owner: "anna", id: command.ID(token), left: -time.Millisecond}, true, []keyAnswer{forever, forever, anna}},
+		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{forever, anna, none}},
+		{listedName{state: held, owner: "ben", id: command.ID(token2), left: time.Minute, fence: 9}, true, []keyAnswer{ben, ben, anna}},
+		{listedName{state: unclear, owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, silent, none}},
+		{listedName{state: unclear, owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, none}}, // the third was not asked
+		{listedName{state: unclear, owner: "ben", id: command.ID(token2)}, false, []keyAnswer{ben, none, none}},
 		{listedName{state: unclear}, false, []keyAnswer{none, silent, silent}},
 		{listedName{state: unclear}, false, []keyAnswer{answer("x"), answer("x"), answer("x")}},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -12,7 +13,7 @@ import (
 func (s *search) print(p *printer) {
 	if len(s.names) > 0 {
 		g := table{gap: 3}
-		g.row("", " ", "NAME", "OWNER", "LEFT", "FENCE")
+		g.row("", " ", "NAME", "OWNER", "ID", "LEFT", "FENCE")
 		for _, l := range s.names {
 			mark, color, remaining, fence := "●", green, left(l.left), "–"
 			if l.state == unclear {
@@ -21,7 +22,7 @@ func (s *search) print(p *printer) {
 			if l.fence > 0 {
 				fence = strconv.FormatInt(l.fence, 10)
 			}
-			g.row(color, mark, oneline.Printable(l.name), called(l.owner), remaining, fence)
+			g.row(color, mark, oneline.Printable(l.name), called(l.owner), cmp.Or(l.id, "–"), remaining, fence)
 		}
 		g.print(p)
 		p.line("")
@@ -69,6 +70,7 @@ type nameJSON struct {
 	Bytes  []byte `json:"name_base64,omitempty"` // encoding/json replaces what is not UTF-8
 	State  state  `json:"state"`
 	Owner  string `json:"owner"`
+	ID     string `json:"id"`
 	LeftMS *int64 `json:"left_ms,omitempty"`
 	Fence  int64  `json:"fence,omitempty"`
 }
@@ -81,7 +83,7 @@ type nodeListJSON struct {
 func (s *search) json() listJSON {
 	out := listJSON{Complete: s.cut == nil, Names: []nameJSON{}}
 	for _, l := range s.names {
-		j := nameJSON{Name: l.name, State: l.state, Owner: l.owner, Fence: l.fence}
+		j := nameJSON{Name: l.name, State: l.state, Owner: l.owner, ID: l.id, Fence: l.fence}
 		if !utf8.ValidString(l.name) {
 			j.Bytes = []byte(l.name)
 		}

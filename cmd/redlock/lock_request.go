@@ -3,11 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
-	"os"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -83,19 +79,4 @@ func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
 		opts = append(opts, redlock.WithFencing())
 	}
 	return req.nodeList.open(append(opts, req.status.options()...)...)
-}
-
-// ownerOf returns host/pid, without the characters that a label must not contain.
-func ownerOf(pid int) string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	host = strings.Map(func(r rune) rune {
-		if r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) {
-			return '-'
-		}
-		return r
-	}, host)
-	return host[:min(len(host), 48)] + "/" + strconv.Itoa(pid)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -24,7 +25,7 @@ type runOptions struct {
 }
 
 func newRunOptions(f *flagSet) *runOptions {
-	p := &runOptions{lockRequest: lockRequestFlags(f, ownerOf(os.Getpid()), "pid")}
+	p := &runOptions{lockRequest: lockRequestFlags(f, command.ProcessLabel(os.Getpid()), "pid")}
 	f.DurationVar(&p.grace, "grace", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
 	f.DurationVar(&p.minHold, "min-hold", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")

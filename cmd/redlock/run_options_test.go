@@ -60,11 +60,3 @@ func TestTheStopMarginLeavesHalfOfTheTTL(t *testing.T) {
 	p := planOf(t, "n", "--ttl", "10s", "--grace", "5s", "--", "sh")
 	require.Equal(t, 5*time.Second, p.margin())
 }
-
-func TestTheDefaultOwnerIsALabel(t *testing.T) {
-	t.Parallel()
-	owner := ownerOf(1234567)
-	require.LessOrEqual(t, len(owner), 64)
-	require.NotContains(t, owner, ":")
-	require.NotContains(t, owner, " ")
-}

@@ -41,12 +41,15 @@ With --json it prints one object, and with --watch one per line:
   state    "held": one holder has a quorum; "free": no client can have a quorum;
            "unclear": too few nodes answered to tell
   owner    the holder's label, "" if it has none; only when held
+  id       the ID of the holder's lock, as its logs show it; only when held by a client of
+           this library
   left_ms  how long a quorum keeps it unless it is released or extended;
            -1 without an expiry; only when held
   nodes    for each node
     node      its name
     held      whether it holds a key of the lock
     owner     the label of that key's holder
+    id        the ID of that key's lock
     left_ms   as above
     error     why it did not answer, or what is wrong with its key
 `
@@ -118,16 +121,18 @@ func stateOf(s *redlock.Status) state {
 	if s.Held {
 		return held
 	}
-	silent, most, copies := 0, 0, map[string]int{}
+	type holder struct{ owner, id string }
+	silent, most, copies := 0, 0, map[holder]int{}
 	for _, n := range s.Nodes {
 		switch {
 		case n.Err != nil:
 			silent++
 		case n.Held:
-			// By owner, because tokens are masked: two tokens of one owner count as one
-			// holder, which errs to the side of unclear.
-			copies[n.Owner]++
-			most = max(most, copies[n.Owner])
+			// Tokens of other libraries have neither: two of them count as one holder, which errs to
+			// the side of unclear.
+			h := holder{n.Owner, n.ID}
+			copies[h]++
+			most = max(most, copies[h])
 		}
 	}
 	if silent > 0 && most+silent >= quorum.Majority(len(s.Nodes)) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -34,8 +35,8 @@ func TestStatusNamesTheHolder(t *testing.T) {
 	all := trio(t, 2)
 	got := invoke(t, nil, "status", "job", "--nodes", nodesOf(all))
 	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
-	require.Regexp(t, `(?s)^job is held by "anna" for (1m0s|5\d[.\d]*s)\n\n`+
-		`  NODE   HOLDER   LEFT\n● a      "anna"   \S+\n● b      "anna"   \S+\n○ c      –        –\n$`, got.out)
+	require.Regexp(t, `(?s)^job is held by "anna" for (1m0s|5\d[.\d]*s) \(id [0-9a-f]{24}\)\n\n`+
+		`  NODE   HOLDER   ID +LEFT\n● a      "anna"   [0-9a-f]{24}   \S+\n● b      "anna"   [0-9a-f]{24}   \S+\n○ c      –        – +–\n$`, got.out)
 }
 
 func TestStatusSaysThatALockIsFree(t *testing.T) {
@@ -82,8 +83,8 @@ func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
 	require.InDelta(t, 60_000, a["left_ms"], 30_000)
 	delete(a, "left_ms")
 	require.Equal(t, map[string]any{
-		"name": "job", "state": "held", "owner": "anna", "left_ms": left,
-		"nodes": []any{map[string]any{"node": "a", "held": true, "owner": "anna"}, nodes[1], nodes[2]},
+		"name": "job", "state": "held", "owner": "anna", "id": command.ID(token), "left_ms": left,
+		"nodes": []any{map[string]any{"node": "a", "held": true, "owner": "anna", "id": command.ID(token)}, nodes[1], nodes[2]},
 	}, s)
 	c, _ := nodes[2].(map[string]any)
 	require.Equal(t, false, c["held"])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -12,22 +13,22 @@ func printStatus(p *printer, s *redlock.Status) {
 	name := p.in(bold, oneline.Printable(s.Name))
 	switch stateOf(s) {
 	case held:
-		p.line("%s is held by %s for %s\n", name, called(s.Owner), left(s.Remaining))
+		p.line("%s is held by %s for %s%s\n", name, called(s.Owner), left(s.Remaining), withID(s.ID))
 	case free:
 		p.line("%s is free\n", name)
 	case unclear:
 		p.line("%s may be held: too few nodes answered to tell\n", name)
 	}
 	g := table{gap: 3}
-	g.row("", " ", "NODE", "HOLDER", "LEFT")
+	g.row("", " ", "NODE", "HOLDER", "ID", "LEFT")
 	for _, n := range s.Nodes {
 		switch {
 		case n.Err != nil:
 			g.spanning(red, "✗", n.Node, n.Err.Error())
 		case n.Held:
-			g.row(green, "●", n.Node, called(n.Owner), left(n.Remaining))
+			g.row(green, "●", n.Node, called(n.Owner), cmp.Or(n.ID, "–"), left(n.Remaining))
 		default:
-			g.row(faint, "○", n.Node, "–", "–")
+			g.row(faint, "○", n.Node, "–", "–", "–")
 		}
 	}
 	g.print(p)
@@ -38,6 +39,14 @@ func called(owner string) string {
 		return "a client without a label"
 	}
 	return strconv.Quote(owner)
+}
+
+// withID shows the ID of a lock, by which its log lines are found. A lock of another library has none.
+func withID(id string) string {
+	if id == "" {
+		return ""
+	}
+	return " (id " + id + ")"
 }
 
 func left(d time.Duration) string {
@@ -52,6 +61,7 @@ type statusJSON struct {
 	Name   string           `json:"name"`
 	State  state            `json:"state"`
 	Owner  *string          `json:"owner,omitempty"`
+	ID     string           `json:"id,omitempty"`
 	LeftMS *int64           `json:"left_ms,omitempty"`
 	Nodes  []nodeStatusJSON `json:"nodes"`
 }
@@ -60,6 +70,7 @@ type nodeStatusJSON struct {
 	Node   string `json:"node"`
 	Held   bool   `json:"held"`
 	Owner  string `json:"owner,omitempty"`
+	ID     string `json:"id,omitempty"`
 	LeftMS *int64 `json:"left_ms,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
@@ -67,10 +78,10 @@ type nodeStatusJSON struct {
 func newStatusJSON(s *redlock.Status) statusJSON {
 	out := statusJSON{Name: s.Name, State: stateOf(s)}
 	if s.Held {
-		out.Owner, out.LeftMS = &s.Owner, milliseconds(s.Remaining)
+		out.Owner, out.ID, out.LeftMS = &s.Owner, s.ID, milliseconds(s.Remaining)
 	}
 	for _, n := range s.Nodes {
-		j := nodeStatusJSON{Node: n.Node, Held: n.Held, Owner: n.Owner}
+		j := nodeStatusJSON{Node: n.Node, Held: n.Held, Owner: n.Owner, ID: n.ID}
 		if n.Held {
 			j.LeftMS = milliseconds(n.Remaining)
 		}

@@ -13,7 +13,7 @@ func TestOnATerminalALineShowsTheHolder(t *testing.T) {
 	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
 	s := onScreen(t, all, `"$0" run job -- sh -c 'echo begun; read x'; echo "status: $?"`)
 	s.shows("\rredlock: waiting 1m0s at most for job: held by \"alice\" for ")
-	s.shows(" more\x1b[K")
+	s.shows(")\x1b[K") // the ID of the lock
 	holdAll(all, "job", "bob:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
 	announce(t, all, "job") // as alice's release would
 	s.shows("held by \"bob\" for ")

@@ -69,13 +69,14 @@ type snapshot struct {
 	state state // of the lock
 	held  bool
 	owner string
+	id    string
 	error bool
 }
 
 func snapshots(s *redlock.Status) []snapshot {
-	all := []snapshot{{state: stateOf(s), held: s.Held, owner: s.Owner}}
+	all := []snapshot{{state: stateOf(s), held: s.Held, owner: s.Owner, id: s.ID}}
 	for _, n := range s.Nodes {
-		all = append(all, snapshot{held: n.Held, owner: n.Owner, error: n.Err != nil})
+		all = append(all, snapshot{held: n.Held, owner: n.Owner, id: n.ID, error: n.Err != nil})
 	}
 	return all
 }

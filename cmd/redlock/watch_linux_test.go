@@ -35,7 +35,7 @@ func TestTheLineOfAWaitIsShownWhileTheShellCatchesTheClaim(t *testing.T) {
 	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
 	s := onScreen(t, all, `CLAIM=$("$0" acquire job); echo "status: $?"; echo "$CLAIM" | "$0" release -; echo "released: $?"`)
 	s.shows("\rredlock: waiting 1m0s at most for job: held by \"alice\" for ")
-	s.shows(" more\x1b[K")
+	s.shows(")\x1b[K") // the ID of the lock
 	setFree(all, "job")
 	s.shows("\r\x1b[Kstatus: 0")
 	s.shows("released: 0")
