@@ -17,8 +17,8 @@ import (
 // Errors of this package. Every error that it returns matches one of them, or the cause of the
 // caller's own context, by errors.Is.
 var (
-	// ErrHeld reports that another client holds the name, or that contenders split the votes
-	// (QuorumError.Split). Waiting helps.
+	// ErrHeld reports that another client holds the name, or another lock of this process, or that
+	// contenders split the votes (QuorumError.Split). Waiting helps.
 	ErrHeld = errors.New("redlock: held by another client")
 	// ErrNoQuorum reports that too many nodes failed or did not answer for a quorum to grant or
 	// refuse. Waiting may help. It deserves an alert.
@@ -107,12 +107,17 @@ type HeldError struct {
 	// Remaining is how long that node keeps the key unless it is released or extended. It is
 	// negative if the key never expires.
 	Remaining time.Duration
+
+	here bool // the holder is a lock of the same Locker
 }
 
 // Error describes the holder and the remaining time.
 func (e *HeldError) Error() string {
 	text := "held"
-	if e.Owner != "" {
+	switch {
+	case e.here:
+		text = "held by this process"
+	case e.Owner != "":
 		text = fmt.Sprintf("held by %q", e.Owner)
 	}
 	if e.Remaining < 0 {
@@ -133,7 +138,7 @@ type QuorumError struct {
 	Names []string // of the lock
 	Need  int      // N/2+1
 	Votes []Vote
-	// Reason is ErrHeld, ErrNoQuorum, ErrQuarantined, ErrTooLate or ErrLost.
+	// Reason is ErrHeld, ErrForeignKey, ErrNoQuorum, ErrQuarantined, ErrTooLate or ErrLost.
 	Reason error
 	// Split reports, if Reason is ErrHeld, that the votes do not show that another client holds the
 	// lock. Contenders may have got a part of the nodes each.
@@ -160,8 +165,27 @@ func (e *QuorumError) Error() string {
 	if len(e.Names) > 0 {
 		op += " " + quoted(e.Names)
 	}
-	return fmt.Sprintf("%v: %s: %s%d of %d votes, %d needed%s [%v]",
-		e.Reason, op, split, granted, len(e.Votes), e.Need, e.expiry(), all)
+	return fmt.Sprintf("%s: %s: %s%d of %d votes, %d needed%s [%v]",
+		e.reason(), op, split, granted, len(e.Votes), e.Need, e.expiry(), all)
+}
+
+// reason returns the text of the reason.
+func (e *QuorumError) reason() string {
+	switch {
+	case errors.Is(e.Reason, ErrForeignKey):
+		return "redlock: " + e.Reason.Error()
+	case errors.Is(e.Reason, ErrHeld) && e.heldHere():
+		return "redlock: held by this process"
+	}
+	return fmt.Sprint(e.Reason)
+}
+
+// heldHere reports whether a lock of the same Locker holds the names.
+func (e *QuorumError) heldHere() bool {
+	return slices.ContainsFunc(e.Votes, func(v Vote) bool {
+		var held *HeldError
+		return errors.As(v.Err, &held) && held.here
+	})
 }
 
 func (e *QuorumError) expiry() string {
@@ -221,6 +245,29 @@ func (e *waitError) Error() string {
 }
 
 func (e *waitError) Unwrap() []error { return []error{e.cause, e.last} }
+
+// queuedError is why an acquisition has made no attempt: other requests of its Locker were ahead. It matches
+// ErrHeld.
+type queuedError struct {
+	held  *HeldError    // the lock of this process that holds the name; nil if none does
+	since time.Duration // for how long it has done so
+}
+
+func (e *queuedError) Error() string {
+	if e.held == nil {
+		return "redlock: queued after other requests of this process"
+	}
+	return fmt.Sprintf("redlock: held by this process (id %s, for %v)", e.held.ID, e.since.Round(time.Millisecond))
+}
+
+func (e *queuedError) Is(target error) bool { return target == ErrHeld }
+
+func (e *queuedError) Unwrap() error {
+	if e.held == nil {
+		return nil
+	}
+	return e.held
+}
 
 // withOp sets the operation in err to what the caller asked for, where the nodes executed another
 // one.

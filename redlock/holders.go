@@ -69,7 +69,10 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 		e.Reason = e.faultReason()
 	case why == quorum.Split:
 		e.Split = true
+	case e.foreign():
+		e.Reason = ErrForeignKey
 	}
+	l.markOwn(e)
 	return contention{Contention: seen}, e
 }
 
@@ -82,6 +85,22 @@ func (q *holderQuery) failure(s vote.Results, e *QuorumError, names int) waiting
 		f.Nodes[i] = waiting.NodeState{Keys: s.KeyStates[i], Failed: v.Outcome == OutcomeFailed, Outage: quarantineLeft(v.Err)}
 	}
 	return f
+}
+
+// markOwn marks the holder that is a lock of this Locker: a caller that locks twice must not look for
+// another client.
+func (l *Locker) markOwn(e *QuorumError) {
+	lk := l.holderHere(e.Names)
+	if lk == nil {
+		return
+	}
+	id := lk.ID()
+	for _, v := range e.Votes {
+		var held *HeldError
+		if errors.As(v.Err, &held) && held.ID == id {
+			held.here = true
+		}
+	}
 }
 
 // fillIn adds the results of the query to the votes of the attempt.

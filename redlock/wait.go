@@ -3,11 +3,11 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
@@ -116,21 +116,59 @@ func (w *request) Polled(until []clock.Instant, stillHeld bool) {
 		switch v := &fresh.Votes[i]; {
 		case until[i] == 0 || !errors.As(v.Err, &held):
 		case until[i] == noDeadline:
-			v.Err = &HeldError{Owner: held.Owner, ID: held.ID, Remaining: -time.Millisecond}
+			v.Err = held.with(-time.Millisecond)
 		default:
-			v.Err = &HeldError{Owner: held.Owner, ID: held.ID, Remaining: max(0, until[i].Sub(now)-waiting.ExpiryMargin)}
+			v.Err = held.with(max(0, until[i].Sub(now)-waiting.ExpiryMargin))
 		}
 	}
 	w.last = &fresh
 }
 
-// errQueued is the reason of an Acquire that ended in the queue: another request of this process
-// holds the name or contends for it.
-var errQueued = fmt.Errorf("%w: queued after other requests of this process", ErrHeld)
+// with returns the error with another remaining time. A hook may be reading the old one.
+func (e *HeldError) with(remaining time.Duration) *HeldError {
+	changed := *e
+	changed.Remaining = remaining
+	return &changed
+}
+
+// errQueued is the reason of an Acquire that is in the queue: another request of this process holds the
+// name or contends for it.
+var errQueued error = &queuedError{}
+
+// queuedBehind is errQueued with the lock of this process that holds the name, if one does.
+func (l *Locker) queuedBehind(names []string) error {
+	lk := l.holderHere(names)
+	if lk == nil {
+		return errQueued
+	}
+	return &queuedError{
+		held:  &HeldError{Owner: command.Owner(lk.args.Token()), ID: lk.ID(), Remaining: max(0, lk.Remaining()), here: true},
+		since: l.now().Sub(lk.hold.Began),
+	}
+}
+
+// holderHere returns the lock of this Locker that holds one of the names, or nil.
+func (l *Locker) holderHere(names []string) *Lock {
+	h := l.waiting.Holder(names)
+	if h == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lk := range l.locks {
+		if &lk.hold == h {
+			return lk
+		}
+	}
+	return nil
+}
 
 func (l *Locker) waitError(w *request, cause, last error) error {
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
+	}
+	if errors.Is(last, errQueued) {
+		last = l.queuedBehind(w.names)
 	}
 	return &waitError{op: "acquire", names: w.names, cause: cause, last: last}
 }

@@ -19,6 +19,7 @@ func acquireEntry() subcommand {
 		exitStatuses: []exitStatus{
 			{exitOK, "NAME is held, and the claim was printed"},
 			endsMisused,
+			endsForeign,
 			endsNoQuorum,
 			{exitSystem, "the claim could not be written, and the lock is released"},
 			{exitLost, "the lock was acquired, but expired before the claim could be printed"},

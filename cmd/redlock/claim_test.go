@@ -142,7 +142,7 @@ func TestAKeyThatIsNoLockIsNotWaitedForByAcquire(t *testing.T) {
 		m.PushList("job")
 	}
 	got := invoke(t, envOf(all), "acquire", "--wait", "1h", "job")
-	require.Equal(t, exitUnavailable, got.status)
+	require.Equal(t, exitForeign, got.status)
 	require.Contains(t, got.err, "not a lock")
 	setFree(all, "job")
 }

@@ -57,6 +57,7 @@ func commands() []subcommand {
 var (
 	endsWell       = exitStatus{exitOK, "success"}
 	endsMisused    = exitStatus{exitUsage, "wrong usage"}
+	endsForeign    = exitStatus{exitForeign, "the key of NAME holds a value that is not a lock"}
 	endsNoQuorum   = exitStatus{exitUnavailable, "no quorum of nodes could be reached"}
 	endsHeld       = exitStatus{exitHeld, "NAME is held elsewhere, or too many nodes are quarantined (--guard)"}
 	endsUnguarded  = exitStatus{exitConfig, "the nodes are guarded for clients with another list or maxTTL, or --guard is missing, or the guard has not begun"}

@@ -16,6 +16,7 @@ const (
 	exitOK            = 0
 	exitFailed        = 1  // the demo failed, or the doctor found an error
 	exitUsage         = 64 // EX_USAGE
+	exitForeign       = 65 // EX_DATAERR: the key is not a lock
 	exitUnavailable   = 69 // EX_UNAVAILABLE: no quorum
 	exitSystem        = 71 // EX_OSERR: an error of this machine
 	exitLost          = 74 // EX_IOERR: the lock was lost
@@ -36,9 +37,8 @@ func refusal(err error) int {
 		return exitUsage
 	case notForUs(err), isNotBegun(err):
 		return exitConfig
-	case errors.Is(err, redlock.ErrForeignKey):
-		// Waiting does not help: a cron job would take 75 for a normal state.
-		return exitUnavailable
+	case isForeign(err):
+		return exitForeign // waiting does not help: a cron job would take 75 for a normal state
 	case errors.Is(err, redlock.ErrHeld), errors.Is(err, redlock.ErrQuarantined):
 		return exitHeld // it ends by itself
 	default: // ErrNoQuorum, ErrTooLate, or no decision in time
@@ -62,12 +62,18 @@ func notForUs(err error) bool {
 	return votes > len(qe.Votes)-qe.Need
 }
 
+// isForeign reports whether keys that are not locks leave no quorum.
+func isForeign(err error) bool {
+	var qe *redlock.QuorumError
+	return errors.As(err, &qe) && errors.Is(qe.Reason, redlock.ErrForeignKey)
+}
+
 // inShort returns an error in a few words. The long form names every node's vote.
 func inShort(err error) string {
 	var held *redlock.HeldError
 	var qe *redlock.QuorumError
 	switch {
-	case errors.Is(err, redlock.ErrForeignKey):
+	case isForeign(err):
 		return "its key holds something that is not a lock"
 	case errors.As(err, &qe) && qe.Split:
 		return "split vote: other clients tried at the same time"

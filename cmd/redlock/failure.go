@@ -111,7 +111,7 @@ func codeOf(status int, err error) string {
 		return "usage"
 	case notForUs(err), isNotBegun(err):
 		return "guard"
-	case errors.Is(err, redlock.ErrForeignKey), errors.Is(err, errForeign):
+	case isForeign(err), errors.Is(err, errForeign):
 		return "foreign_key"
 	case errors.As(err, &qe) && qe.Split:
 		return "split"

@@ -62,7 +62,7 @@ func TestEveryFailureIsOneObjectForPrograms(t *testing.T) {
 		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "held"}},
 		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "50ms", "held"}},
 		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "forever"}},
-		{exitUnavailable, "foreign_key", all, []string{"acquire", "--json", "--wait", "0", "a list"}},
+		{exitForeign, "foreign_key", all, []string{"acquire", "--json", "--wait", "0", "a list"}},
 		{exitFailed, "foreign_key", all, []string{"break", "--json", "--yes", "a list"}},
 		{exitFailed, "free", all, []string{"break", "--json", "--yes", "job"}},
 		{exitFailed, "declined", all, []string{"break", "--json", "held"}},

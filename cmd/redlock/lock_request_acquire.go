@@ -105,7 +105,7 @@ func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *
 
 // mayPass reports whether an attempt may have another outcome later.
 func mayPass(err error) bool {
-	if errors.Is(err, redlock.ErrForeignKey) || notForUs(err) {
+	if isForeign(err) || notForUs(err) {
 		return false
 	}
 	return errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTooLate) ||

@@ -11,6 +11,7 @@ func runEntry() subcommand {
 			{childStatus, "COMMAND's own"},
 			{exitSignal, "signal n ended COMMAND, or the wait for NAME"},
 			endsMisused,
+			endsForeign,
 			endsNoQuorum,
 			{exitSystem, "this machine could not start a process that is needed"},
 			{exitLost, "the lock was lost while COMMAND ran, whatever its own status was"},

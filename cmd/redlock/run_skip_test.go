@@ -42,7 +42,7 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 			all[0].Stop()
 			all[1].Stop()
 		}},
-		"a key that is no lock": {exitUnavailable, "not a lock", func(all []*fakeredis.Master) {
+		"a key that is no lock": {exitForeign, "not a lock", func(all []*fakeredis.Master) {
 			for _, m := range all {
 				m.PushList("job")
 			}

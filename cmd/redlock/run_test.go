@@ -123,7 +123,7 @@ func TestAKeyThatIsNoLockIsNotTakenForAHolder(t *testing.T) {
 		m.PushList("job")
 	}
 	p := start(t, all, "run", "job", "--", "echo", "never")
-	require.Equal(t, 69, p.status())
+	require.Equal(t, exitForeign, p.status())
 	require.Empty(t, p.gone())
 	for _, m := range all {
 		m.Del("job")

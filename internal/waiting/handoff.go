@@ -108,5 +108,5 @@ func (w *Waiter) canReceiveLocked() bool {
 		return false
 	default:
 	}
-	return !w.table.heldLocked(w.names)
+	return w.table.holderLocked(w.names) == nil
 }

@@ -134,14 +134,20 @@ func (t *Table) Ended(h *Hold) {
 	}
 }
 
-// heldLocked reports whether a lock of this process holds one of the names.
-func (t *Table) heldLocked(names []string) bool {
+// Holder returns a lock of this process that holds one of the names, or nil.
+func (t *Table) Holder(names []string) *Hold {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holderLocked(names)
+}
+
+func (t *Table) holderLocked(names []string) *Hold {
 	for _, name := range names {
 		if s := t.names[name]; s != nil && s.holder != nil {
-			return true
+			return s.holder
 		}
 	}
-	return false
+	return nil
 }
 
 // Close ends the subscriptions. No lock is held and no waiter waits any more.

@@ -114,7 +114,7 @@ func (w *Waiter) leaveLocked() {
 // it is woken, unless a lock of this process still holds one of its names: that lock's release will
 // hand it off.
 func (w *Waiter) advanceLocked() {
-	if w.ahead--; w.ahead == 0 && !w.table.heldLocked(w.names) {
+	if w.ahead--; w.ahead == 0 && w.table.holderLocked(w.names) == nil {
 		w.wakeLocked(ByHandoff)
 	}
 }
