@@ -1,0 +1,366 @@
+package redlock_test
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// Promise 4: a dead, frozen or slow minority costs nothing: no latency, no goroutine, and no
+// connection beyond a few.
+
+// nodeTimeout is how long an answer of a node is waited for, if the TTL is at least 2 s.
+const nodeTimeout = 500 * time.Millisecond
+
+// trip is the round trip to the nodes that are well.
+const trip = 5 * time.Millisecond
+
+// minority has the ways in which a node may fail.
+var minority = map[string]func(s *system, n int){
+	"frozen":            func(s *system, n int) { s.freeze(n) },
+	"dead":              func(s *system, n int) { s.kill(n) },
+	"slow":              func(s *system, n int) { s.slow(time.Second, n) },
+	"busy":              func(s *system, n int) { s.masters[n-1].FailWith("*", "BUSY Redis is busy running a script.") },
+	"loading":           func(s *system, n int) { s.refuse("LOADING Redis is loading the dataset in memory", n) },
+	"out of memory":     func(s *system, n int) { s.refuse("OOM command not allowed", n) },
+	"without rights":    func(s *system, n int) { s.refuse("NOPERM User default has no permissions", n) },
+	"a replica":         func(s *system, n int) { s.masters[n-1].SetInfo("role", "slave"); s.restart(n) },
+	"empty":             func(s *system, n int) { s.restart(n) },
+	"answering at will": func(s *system, n int) { s.refuse("*2\r\n:1\r\n$-1", n) },
+	"held by a crash":   func(s *system, n int) { s.set("x", "of a process that crashed", time.Hour, n) },
+}
+
+// withMinority runs f once for each way, when a node has failed in it.
+func withMinority(t *testing.T, f func(t *testing.T, s *system, p *process)) {
+	t.Helper()
+	for what, fail := range minority {
+		t.Run(what, func(t *testing.T) {
+			onMasters(t, 3, func(t *testing.T, s *system) {
+				p := s.process()
+				s.slow(trip)
+				fail(s, 2)
+				f(t, s, p)
+			})
+		})
+	}
+}
+
+// Latency.
+
+func TestAnAcquireAndAReleaseTakeOneRoundTripEachBesideAFailedMinority(t *testing.T) {
+	withMinority(t, func(t *testing.T, _ *system, p *process) {
+		for range 5 {
+			var lock *redlock.Lock
+			var err error
+			require.Equal(t, trip, elapsed(func() { lock, err = p.TryAcquire(bg, "x", time.Minute) }))
+			require.NoError(t, err)
+			require.Equal(t, trip, elapsed(func() { err = lock.Release(bg) }))
+			require.NoError(t, err)
+			pass(time.Second)
+		}
+	})
+}
+
+func TestAnyMinorityMayBeFrozen(t *testing.T) {
+	for _, c := range []struct{ nodes, frozen int }{{1, 0}, {3, 1}, {4, 1}, {5, 2}, {7, 3}} {
+		onMasters(t, c.nodes, func(t *testing.T, s *system) {
+			p := s.process()
+			s.slow(trip)
+			for n := range c.frozen {
+				s.freeze(n + 1)
+			}
+			var lock *redlock.Lock
+			require.Equal(t, trip, elapsed(func() { lock, _ = p.TryAcquire(bg, "x", time.Minute) }))
+			require.Equal(t, trip, elapsed(func() { require.NoError(t, lock.Release(bg)) }))
+		})
+	}
+}
+
+func TestExtensionsAndChecksTakeOneRoundTripBesideAFrozenNode(t *testing.T) {
+	for n := range 3 {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			lock := s.process().take("x", time.Minute)
+			s.slow(trip)
+			s.freeze(n + 1)
+			require.Equal(t, trip, elapsed(func() { require.NoError(t, lock.Extend(bg, time.Minute)) }))
+			require.Equal(t, trip, elapsed(func() { require.NoError(t, lock.Check(bg)) }))
+		})
+	}
+}
+
+func TestThatANameIsHeldIsKnownAtOnceBesideAFrozenNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		a.take("x", time.Minute)
+		s.slow(trip)
+		s.freeze(2)
+		var err error
+		require.Equal(t, 2*trip, elapsed(func() { _, err = b.TryAcquire(bg, "x", time.Minute) }))
+		require.ErrorIs(t, err, redlock.ErrHeld)
+	})
+}
+
+func TestAWaiterHearsOfAReleaseAtOnceBesideAFailedNode(t *testing.T) {
+	for what, fail := range map[string]func(s *system){
+		"frozen": func(s *system) { s.freeze(2) },
+		"dead":   func(s *system) { s.kill(2) },
+	} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			a, b := s.process(), s.process()
+			fail(s)
+			lock := a.take("x", time.Minute)
+			waiting := b.wants(bg, []string{"x"}, time.Minute)
+			pass(10 * time.Second)
+			released := time.Now()
+			require.NoError(t, lock.Release(bg))
+			s.get(waiting)
+			require.LessOrEqual(t, time.Since(released), 50*time.Millisecond, what)
+		})
+	}
+}
+
+func TestALockIsHandedOverAtOnceBesideAFrozenNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		lock := p.take("x", time.Minute)
+		s.slow(trip)
+		s.freeze(2)
+		for range 10 {
+			waiting := p.wants(bg, []string{"x"}, time.Minute)
+			require.Equal(t, trip, elapsed(func() {
+				require.NoError(t, lock.Release(bg))
+				lock = s.get(waiting)
+			}))
+		}
+	})
+}
+
+func TestATieDoesNotWaitForAFrozenNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.set("x", "another's", 200*time.Millisecond, 1)
+		s.slow(trip)
+		s.freeze(3)
+		var lock *redlock.Lock
+		require.Less(t, elapsed(func() { lock = p.take("x", time.Minute) }), 400*time.Millisecond, "less than a node timeout")
+		require.NoError(t, lock.Release(bg))
+	})
+}
+
+func TestANearNodeThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
+	for _, far := range []time.Duration{time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond, 200 * time.Millisecond} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process()
+			s.set("x", "of a process that crashed", time.Hour, 1)
+			s.slow(far, 2)
+			s.slow(far+trip, 3)
+			lock, err := p.TryAcquire(bg, "x", time.Minute)
+			require.NoError(t, err, "%v away", far)
+			require.NoError(t, lock.Release(bg))
+		})
+	}
+}
+
+func TestALockIsKeptForAnyTimeBesideAFailedMinority(t *testing.T) {
+	withMinority(t, func(t *testing.T, s *system, p *process) {
+		lock := p.take("x", 10*time.Second, redlock.WithAutoExtend())
+		for range 6 {
+			pass(10 * time.Second)
+			require.Greater(t, lock.Remaining(), 6*time.Second)
+		}
+		require.NoError(t, lock.Context().Err())
+		require.NoError(t, lock.Release(bg))
+	})
+}
+
+func TestANodeInQuarantineCostsNoTime(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.guarded()
+		s.restart(2)
+		s.slow(trip)
+		pass(time.Second)
+		require.Equal(t, trip, elapsed(func() { p.take("x", time.Second) }))
+		require.Equal(t, []int{1, 3}, s.having("x"))
+	})
+}
+
+func TestANodeThatIsWellAgainVotesWithinASecond(t *testing.T) {
+	for what, fail := range map[string]func(s *system){
+		"dead":    func(s *system) { s.kill(1, 2) },
+		"frozen":  func(s *system) { s.freeze(1, 2) },
+		"loading": func(s *system) { s.refuse("LOADING Redis is loading the dataset in memory", 1, 2) },
+	} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process()
+			fail(s)
+			_, err := p.TryAcquire(bg, "x", time.Minute)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, what)
+			pass(time.Minute)
+			s.heal()
+			require.LessOrEqual(t, elapsed(func() { p.take("x", time.Minute) }), time.Second, what)
+		})
+	}
+}
+
+// Goroutines, connections and memory.
+
+// goroutines counts the goroutines of the test.
+func goroutines() int {
+	synctest.Wait()
+	dump := make([]byte, 1<<22)
+	all := bubble.FindAll(dump[:runtime.Stack(dump, true)], -1) // the first is the caller's
+	return len(slices.DeleteFunc(all, func(b []byte) bool { return !bytes.Equal(b, all[0]) }))
+}
+
+var bubble = regexp.MustCompile(`synctest bubble \d+`)
+
+func TestNoGoroutineWaitsForAFailedMinority(t *testing.T) {
+	for what, fail := range map[string]func(s *system){"frozen": func(s *system) { s.freeze(2) }, "slow": func(s *system) { s.slow(time.Minute, 2) }} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process()
+			lock := p.take("warm-up", time.Minute)
+			require.NoError(t, lock.Release(bg))
+			base := goroutines()
+			fail(s)
+			for i := range 100 {
+				lock := p.take(fmt.Sprint(i), time.Hour)
+				require.NoError(t, lock.Release(bg))
+			}
+			require.Equal(t, base, goroutines(), what)
+		})
+	}
+}
+
+func TestAMinorityHasFewConnectionsWhateverItDoes(t *testing.T) {
+	withMinority(t, func(t *testing.T, s *system, p *process) {
+		for i := range 30 {
+			lock := s.get(p.wants(bg, []string{fmt.Sprint(i)}, time.Hour))
+			require.NoError(t, lock.Release(bg))
+			pass(100 * time.Millisecond)
+			require.LessOrEqual(t, p.nodes[1].Stats().Connected, 1)
+		}
+		s.heal()
+		s.masters[1].FailWith("*", "")
+		pass(10 * time.Second)
+		require.LessOrEqual(t, s.masters[1].Connections(), 1)
+	})
+}
+
+func TestADeadNodeIsDialledAFewTimesASecond(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.kill(2)
+		pass(time.Minute)
+		before := p.nodes[1].Stats().Dials
+		for i := range 100 {
+			lock := p.take(fmt.Sprint(i), time.Hour)
+			require.NoError(t, lock.Release(bg))
+			pass(100 * time.Millisecond)
+		}
+		require.LessOrEqual(t, p.nodes[1].Stats().Dials-before, int64(50), "in ten seconds")
+	})
+}
+
+func TestLittleIsQueuedForAFrozenNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.freeze(3)
+		for i := range 300 {
+			lock := p.take(fmt.Sprint(i), time.Hour)
+			require.NoError(t, lock.Release(bg))
+			pass(10 * time.Millisecond)
+			require.Less(t, p.nodes[2].Stats().Queued, 300)
+		}
+		s.heal()
+		pass(time.Second)
+		require.Zero(t, p.nodes[2].Stats().Queued)
+		require.Empty(t, s.left())
+	})
+}
+
+func TestNothingIsQueuedForADeadNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.kill(3)
+		pass(time.Second)
+		for i := range 100 {
+			lock := p.take(fmt.Sprint(i), time.Hour)
+			require.NoError(t, lock.Release(bg))
+		}
+		require.Zero(t, p.nodes[2].Stats().Queued)
+	})
+}
+
+func TestAFailingNodeGetsTwoCommandsASecondFromAnIdleProcess(t *testing.T) {
+	for _, failing := range [][]string{{"*"}, lockCommands} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process()
+			for _, name := range failing {
+				s.masters[1].FailWith(name, "BUSY Redis is busy running a script.")
+			}
+			for i := range 50 {
+				lock := p.take(fmt.Sprint(i), time.Hour)
+				require.NoError(t, lock.Release(bg))
+			}
+			pass(10 * time.Second)
+			s.forget()
+			pass(10 * time.Second)
+			require.LessOrEqual(t, len(s.masters[1].Log()), 21)
+		})
+	}
+}
+
+func TestANodeThatContinuesIsLeftWithoutKeys(t *testing.T) {
+	for _, frozen := range []time.Duration{100 * time.Millisecond, 4 * time.Second, 30 * time.Second} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process()
+			s.freeze(3)
+			for i := range 50 {
+				lock := p.take(fmt.Sprint(i), time.Hour)
+				require.NoError(t, lock.Release(bg))
+			}
+			pass(frozen)
+			s.heal()
+			pass(time.Second)
+			require.Empty(t, s.left(), "after %v", frozen)
+		})
+	}
+}
+
+func TestALostAnswerOfAMinorityLeavesTheLockAsItIs(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		p.conn(2).CutReply(0)
+		lock := p.take("x", time.Minute)
+		pass(time.Second)
+		require.Equal(t, []int{1, 2, 3}, s.having("x"))
+		require.NoError(t, lock.Release(bg))
+		require.Empty(t, s.left())
+	})
+}
+
+func TestFailuresOfThisManyNodesAreTolerated(t *testing.T) {
+	for nodes, tolerated := range map[int]int{1: 0, 2: 0, 3: 1, 4: 1, 5: 2} {
+		onMasters(t, nodes, func(t *testing.T, s *system) {
+			p := s.process()
+			for dead := range nodes {
+				lock, err := p.TryAcquire(bg, "x", time.Minute)
+				require.Equal(t, dead <= tolerated, err == nil, "%d of %d are dead", dead, nodes)
+				if err == nil {
+					require.NoError(t, lock.Release(bg))
+				}
+				s.kill(dead + 1)
+				pass(time.Second)
+			}
+		})
+	}
+}

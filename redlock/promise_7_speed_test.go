@@ -1,0 +1,431 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/redlock"
+)
+
+// Promise 7, speed: few system calls for many operations at once. These tests count commands and
+// writes; docs/benchmarks.md has times.
+
+// written counts what a process has written to its nodes: commands, and writes to their sockets.
+func (p *process) written() (commands, writes int) {
+	synctest.Wait()
+	for _, n := range p.nodes {
+		stats := n.Stats()
+		commands, writes = commands+int(stats.Written), writes+int(stats.Writes)
+	}
+	return commands, writes
+}
+
+// writes returns how many commands and writes a process needs for f.
+func (p *process) writes(f func()) (commands, writes int) {
+	commandsBefore, writesBefore := p.written()
+	f()
+	commands, writes = p.written()
+	return commands - commandsBefore, writes - writesBefore
+}
+
+// warm makes a process load the scripts of acquires and releases.
+func (p *process) warm() *process {
+	for range 2 {
+		_ = p.take("warm-up", time.Second).Release(bg)
+	}
+	return p
+}
+
+// One lock.
+
+func TestAnAcquireIsOneCommandForEachNodeAndSoIsARelease(t *testing.T) {
+	for what, opts := range map[string][]redlock.Option{"plain": nil, "fenced": {redlock.WithFencing()}} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process(opts...).warm()
+			var lock *redlock.Lock
+			commands, writes := p.writes(func() { lock = p.take("x", time.Minute) })
+			require.Equal(t, []int{3, 3}, []int{commands, writes}, what)
+			commands, writes = p.writes(func() { require.NoError(t, lock.Release(bg)) })
+			require.Equal(t, []int{3, 3}, []int{commands, writes}, what)
+		})
+	}
+}
+
+func TestUnderTheGuardALockTakesNoMoreCommands(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.guarded(redlock.WithFencing()).warm()
+		commands, writes := p.writes(func() { require.NoError(t, p.take("x", time.Second).Release(bg)) })
+		require.Equal(t, []int{6, 6}, []int{commands, writes})
+	})
+}
+
+func TestSeveralNamesAreOneCommand(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		all := func() { require.NoError(t, s.get(p.wants(bg, []string{"a", "b", "c"}, time.Minute)).Release(bg)) }
+		all()
+		commands, _ := p.writes(all)
+		require.Equal(t, 6, commands)
+	})
+}
+
+func TestALockOnTheWireIsThatOfTheRedisDocumentation(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		lock := s.process().take("x", 10*time.Second)
+		for n := range 3 {
+			require.Equal(t, [][]string{{"SET", "x", lock.Token(), "NX", "PX", "10000"}}, s.sent(n+1, lockCommands...))
+		}
+	})
+}
+
+func TestScriptsAreSentOnceAndThenByTheirHash(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process(redlock.WithFencing()).warm()
+		s.forget()
+		for range 10 {
+			require.NoError(t, p.take("x", time.Minute).Release(bg))
+		}
+		require.Empty(t, s.sent(0, "EVAL", "SCRIPT"))
+		s.each(nil, (*fakeredis.Master).FlushScripts)
+		require.NoError(t, p.take("x", time.Minute).Release(bg), "a server may forget them")
+	})
+}
+
+func TestAnExtensionAndACheckAreOneCommandForEachNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		lock := p.take("x", time.Minute)
+		require.NoError(t, lock.Extend(bg, time.Minute))
+		require.NoError(t, lock.Check(bg))
+		commands, _ := p.writes(func() { require.NoError(t, lock.Extend(bg, time.Minute)) })
+		require.Equal(t, 3, commands)
+		commands, _ = p.writes(func() { require.NoError(t, lock.Check(bg)) })
+		require.Equal(t, 3, commands)
+	})
+}
+
+func TestAShareSendsNothing(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		lock := p.take("x", time.Minute)
+		commands, _ := p.writes(func() {
+			share, err := p.Acquire(lock.Context(), "x", time.Minute, redlock.WithShared())
+			require.NoError(t, err)
+			require.NoError(t, share.Release(bg))
+		})
+		require.Zero(t, commands)
+	})
+}
+
+func TestANodeThatRefusedIsSentNoUndo(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		a.take("x", time.Minute)
+		s.slow(time.Millisecond, 3) // n1 and n2 refuse first
+		s.forget()
+		_, err := b.TryAcquire(bg, "x", time.Minute)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.Len(t, s.sent(1, lockCommands...), 2, "the attempt, and the question for the holder")
+		require.Len(t, s.sent(2, lockCommands...), 2)
+	})
+}
+
+// Many locks at once.
+
+func TestManyLocksAtOnceShareWrites(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process().warm()
+		locks := make([]*redlock.Lock, 200)
+		together := func(f func(i int)) {
+			var all sync.WaitGroup
+			for i := range locks {
+				all.Go(func() { f(i) })
+			}
+			all.Wait()
+		}
+		_, writes := p.writes(func() {
+			together(func(i int) { locks[i], _ = p.Acquire(bg, fmt.Sprint(i), time.Minute) })
+		})
+		require.Less(t, writes, 2*len(locks), "of 600 commands")
+		_, writes = p.writes(func() { together(func(i int) { _ = locks[i].Release(bg) }) })
+		require.Less(t, writes, 2*len(locks), "of 600 commands")
+		require.Empty(t, s.left())
+	})
+}
+
+func TestReleasesAtOnceShareCommands(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process().warm()
+		var locks []*redlock.Lock
+		for i := range 100 {
+			locks = append(locks, p.take(fmt.Sprint(i), time.Minute, redlock.WithAsyncRelease()))
+		}
+		s.forget()
+		for _, lock := range locks {
+			require.NoError(t, lock.Release(bg))
+		}
+		require.Empty(t, s.left())
+		require.Less(t, len(s.sent(0, "EVALSHA")), 3*len(locks)/2)
+	})
+}
+
+func TestExtensionsThatAreDueTogetherShareWrites(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		for i := range 100 {
+			p.take(fmt.Sprint(i), 30*time.Second, redlock.WithAutoExtend())
+		}
+		commands, writes := p.writes(func() { pass(11 * time.Second) })
+		require.GreaterOrEqual(t, commands, 300)
+		require.Less(t, writes, 60)
+	})
+}
+
+func TestAnyNumberOfLocksUsesOneConnectionForEachNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		for i := range 100 {
+			p.take(fmt.Sprint(i), time.Minute)
+		}
+		for _, m := range s.masters {
+			require.Equal(t, 1, m.Connections())
+		}
+	})
+}
+
+func TestAHeldLockIsExtendedOnceInAThirdOfItsValidity(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		s.process().take("x", 30*time.Second, redlock.WithAutoExtend())
+		pass(10 * validity(30*time.Second))
+		require.InDelta(t, 30, len(s.sent(1, "EVALSHA")), 1)
+	})
+}
+
+func TestALockThatIsNotExtendedSendsNothing(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		p.take("x", time.Hour)
+		s.forget()
+		pass(50 * time.Minute)
+		require.Empty(t, s.sent(0, lockCommands...))
+	})
+}
+
+func TestAnIdleProcessSendsOneCheckInTenSecondsToEachNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		s.process()
+		pass(time.Minute)
+		s.forget()
+		pass(100 * time.Second)
+		require.LessOrEqual(t, len(s.sent(0)), 3*12)
+	})
+}
+
+// Waiting.
+
+func TestALockGoesToTheNextWaiterOfTheProcessInOneWrite(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		lock := p.take("x", time.Minute)
+		for i := range 10 {
+			waiting := p.wants(bg, []string{"x"}, time.Minute)
+			commands, writes := p.writes(func() {
+				require.NoError(t, lock.Release(bg))
+				lock = s.get(waiting)
+			})
+			if i > 1 { // the first loads the scripts
+				require.Equal(t, []int{6, 3}, []int{commands, writes})
+			}
+		}
+	})
+}
+
+func TestOnlyTheFirstWaiterOfAProcessAsksTheNodes(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		a.take("x", time.Hour)
+		for range 50 {
+			b.wants(bg, []string{"x"}, time.Minute)
+		}
+		pass(3 * time.Second)
+		s.forget()
+		pass(10 * time.Second)
+		require.LessOrEqual(t, len(s.sent(0, "PTTL")), 3*11)
+		require.Empty(t, s.sent(0, lockCommands...))
+	})
+}
+
+func TestAWaiterAsksEachNodeOnceASecondAndMakesNoAttempt(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a := s.process()
+		a.take("x", time.Hour)
+		for range 10 {
+			s.process().wants(bg, []string{"x"}, time.Minute)
+		}
+		pass(3 * time.Second)
+		s.forget()
+		pass(4 * time.Second)
+		require.LessOrEqual(t, len(s.sent(0, "PTTL")), 3*50)
+		require.LessOrEqual(t, len(s.sent(0)), 3*60)
+		require.Empty(t, s.sent(0, lockCommands...))
+	})
+}
+
+func TestTheWaitersOfAProcessShareOneSubscriptionForEachNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		for i := range 20 {
+			a.take(fmt.Sprint(i), time.Hour)
+			b.wants(bg, []string{fmt.Sprint(i)}, time.Minute)
+		}
+		pass(10 * time.Second)
+		for _, m := range s.masters {
+			require.Equal(t, 3, m.Connections(), "of a, of b, and the subscription")
+		}
+	})
+}
+
+func TestAReleaseWakesAWaiterOfAnotherProcessAtOnce(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		for range 10 {
+			lock := a.take("x", time.Minute)
+			waiting := b.wants(bg, []string{"x"}, time.Minute)
+			pass(2500 * time.Millisecond)
+			require.Less(t, elapsed(func() {
+				require.NoError(t, lock.Release(bg))
+				require.NoError(t, s.get(waiting).Release(bg))
+			}), 20*time.Millisecond)
+			pass(5 * time.Second)
+		}
+	})
+}
+
+func TestAWaiterThatMissesAnAnnouncementLosesASecond(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		lock := a.take("x", time.Minute)
+		waiting := b.wants(bg, []string{"x"}, time.Minute)
+		pass(3 * time.Second)
+		s.each(nil, func(m *fakeredis.Master) { m.Clients()[2].HoldReplies() }) // the subscription of b
+		released := time.Now()
+		require.NoError(t, lock.Release(bg))
+		s.get(waiting)
+		require.LessOrEqual(t, time.Since(released), 1100*time.Millisecond)
+	})
+}
+
+func TestAnnouncementsInVainAreFollowedByFewAttempts(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		a.take("x", time.Hour)
+		b.wants(bg, []string{"x"}, time.Minute)
+		pass(3 * time.Second)
+		s.forget()
+		for range 200 {
+			for n := range 3 {
+				s.send(n+1, "PUBLISH", "redlock:free:x", "")
+			}
+			pass(50 * time.Millisecond)
+		}
+		require.LessOrEqual(t, s.masters[0].Commands()["SET"], 50, "after 200 announcements")
+	})
+}
+
+func TestAHolderThatAnnouncesNothingIsAskedForOften(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		s.set("x", "vUaK0H9tNXAZqK8q1vUaKQ==", time.Hour) // the token of another library
+		waiting := s.process().wants(bg, []string{"x"}, time.Minute)
+		pass(3 * time.Second)
+		s.forget()
+		pass(10 * time.Second)
+		require.InDelta(t, 85, s.masters[0].Commands()["PTTL"], 50, "every 50 to 250 ms")
+		require.Empty(t, s.sent(0, lockCommands...))
+		freed := time.Now()
+		s.del("x")
+		s.get(waiting)
+		require.LessOrEqual(t, time.Since(freed), 250*time.Millisecond)
+	})
+}
+
+func TestAWaiterTriesWhenTheHoldersKeysExpire(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.set("x", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 10*time.Second) // of a process that crashed
+		took := elapsed(func() { p.take("x", time.Minute) })
+		require.GreaterOrEqual(t, took, 10*time.Second)
+		require.LessOrEqual(t, took, 10*time.Second+10*time.Millisecond)
+	})
+}
+
+func TestNoAttemptIsMadeWhileTooFewNodesCouldGrantIt(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.kill(1)
+		s.set("x", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour, 2)
+		p.wants(bg, []string{"x"}, time.Minute)
+		pass(10 * time.Second)
+		s.forget()
+		pass(10 * time.Second)
+		require.Empty(t, s.sent(0, lockCommands...))
+	})
+}
+
+func TestAProcessDoesNotKeepALockFromOthersByHandingItOver(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		a, b := s.process(), s.process()
+		ctx, cancel := context.WithCancel(bg)
+		var work sync.WaitGroup
+		for range 8 { // a is always busy with the name
+			work.Go(func() {
+				for ctx.Err() == nil {
+					_ = a.Do(ctx, "x", time.Minute, func(context.Context, *redlock.Lock) error {
+						time.Sleep(time.Millisecond)
+						return nil
+					})
+				}
+			})
+		}
+		pass(time.Second)
+		for range 5 {
+			require.Less(t, elapsed(func() { require.NoError(t, b.take("x", time.Minute).Release(bg)) }), time.Second)
+		}
+		cancel()
+		work.Wait()
+	})
+}
+
+func TestAValueThatIsTooLongForATokenIsNotDownloaded(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.set("x", strings.Repeat("x", 1<<20), time.Hour)
+		_, err := p.TryAcquire(bg, "x", time.Minute)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		status, err := p.Inspect(bg, "x")
+		require.NoError(t, err)
+		require.Less(t, len(status.Nodes[0].Token), 300)
+	})
+}
+
+func TestSplitVotesEndSoon(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		all := []*process{s.process(), s.process(), s.process()}
+		s.slow(time.Millisecond)
+		for range 10 {
+			var work sync.WaitGroup
+			for _, p := range all {
+				work.Go(func() { assert.NoError(t, p.Do(bg, "x", time.Minute, s.isAlone)) })
+			}
+			require.Less(t, elapsed(work.Wait), time.Second)
+		}
+	})
+}
