@@ -346,6 +346,7 @@ func TestOnlyTheLockKeyIsWrittenWithoutFurtherOptions(t *testing.T) {
 		}
 		require.NoError(t, lock.Release(bg))
 		require.NoError(t, s.get(waiting).Release(bg))
+		synctest.Wait()
 		require.Empty(t, s.masters[0].Keys())
 	})
 }

@@ -165,10 +165,11 @@ func TestSplitVotesAreTriedAgainUntilTheNodeTimeout(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		p := s.process()
 		s.set("x", "one", time.Hour, 1)
+		s.set("x", "another", time.Hour, 2)
 		go func() { // contenders come and go
 			for i := range 100 {
-				s.set("x", fmt.Sprint("another", i), time.Hour, 2)
 				time.Sleep(20 * time.Millisecond)
+				s.set("x", fmt.Sprint("another", i), time.Hour, 2)
 			}
 		}()
 		var err error
