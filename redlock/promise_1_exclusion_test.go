@@ -414,28 +414,6 @@ func TestTheAnswersToAnExtensionReviveNoLockThatHasEnded(t *testing.T) {
 	})
 }
 
-func TestTheNextHolderOfThisProcessIsNotDisturbedByTheLast(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		p := s.process()
-		lock := p.take("x", time.Minute)
-		for n := range 3 {
-			p.conn(n + 1).HoldReplies()
-		}
-		extended := make(chan error, 1)
-		go func() { extended <- lock.Extend(bg, time.Hour) }()
-		waiting := p.wants(bg, []string{"x"}, time.Minute)
-		released := make(chan error, 1)
-		go func() { released <- lock.Release(bg) }()
-		synctest.Wait()
-		for n := range 3 {
-			p.conn(n + 1).Release()
-		}
-		require.NoError(t, <-released)
-		require.ErrorIs(t, <-extended, redlock.ErrReleased)
-		require.NoError(t, s.get(waiting).Check(bg))
-	})
-}
-
 func TestAMinimumHoldKeepsOthersOutAfterTheRelease(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		a, b := s.process(), s.process()

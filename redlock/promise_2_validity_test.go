@@ -40,13 +40,6 @@ func TestTheValidityIsTheTTLLessDriftAndAMarginForTimers(t *testing.T) {
 	}
 }
 
-func TestTheAllowanceForDriftIsTheUsersChoice(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		p := s.process(redlock.WithDrift(0.1, 3*time.Millisecond))
-		require.Equal(t, 8992*time.Millisecond, p.take("x", 10*time.Second).Remaining())
-	})
-}
-
 func TestTheValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 	for _, slow := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 499 * time.Millisecond} {
 		onMasters(t, 3, func(t *testing.T, s *system) {
@@ -107,28 +100,9 @@ func TestAQuorumWithoutValidityIsNoLock(t *testing.T) {
 	}
 }
 
-func TestALockEndsBeforeItsKeys(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		lock := s.process().take("x", 10*time.Second)
-		ctx := lock.Context()
-		pass(lock.Remaining() - 1)
-		require.NoError(t, ctx.Err())
-		require.Equal(t, []int{1, 2, 3}, s.having("x"))
-		pass(1)
-		require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
-	})
-}
-
-func TestWithAMinimumHoldTheLockIsValidForAsLong(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		lock := s.process().take("x", time.Second, redlock.WithMinHold(time.Minute))
-		require.Equal(t, validity(time.Minute), lock.Remaining())
-	})
-}
-
 // The context.
 
-func TestTheContextEndsByItselfAndHasACause(t *testing.T) {
+func TestTheContextEndsByItselfWithACauseBeforeTheKeysDo(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		lock := s.process().take("x", 10*time.Second)
 		ended := make(chan error, 1)
@@ -136,17 +110,9 @@ func TestTheContextEndsByItselfAndHasACause(t *testing.T) {
 		context.AfterFunc(ctx, func() { ended <- context.Cause(ctx) })
 		pass(validity(10*time.Second) - 1)
 		require.Empty(t, ended)
+		require.Equal(t, []int{1, 2, 3}, s.having("x"))
 		pass(1)
 		require.ErrorIs(t, <-ended, redlock.ErrLost)
-	})
-}
-
-func TestTheContextOfAReleasedLockSaysSo(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		lock := s.process().take("x", 10*time.Second)
-		require.NoError(t, lock.Release(bg))
-		require.ErrorIs(t, context.Cause(lock.Context()), redlock.ErrReleased)
-		require.LessOrEqual(t, lock.Remaining(), time.Duration(0))
 	})
 }
 
@@ -245,17 +211,6 @@ func TestASuspendIsNoticedSoonByThoseWhoOnlyWait(t *testing.T) {
 	})
 }
 
-func TestASuspendThatLeavesValidityIsSurvived(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		p := s.process()
-		lock := p.take("x", 30*time.Second, redlock.WithAutoExtend())
-		p.clock.Suspend(20 * time.Second)
-		require.NoError(t, lock.Context().Err())
-		pass(time.Second)
-		require.Greater(t, lock.Remaining(), 28*time.Second)
-	})
-}
-
 func TestAClockThatIsSetBackRevivesNoLock(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		p := s.process()
@@ -341,18 +296,6 @@ func TestAnExtensionThatFailsChangesNothing(t *testing.T) {
 	})
 }
 
-func TestAnExtensionThatIsAnsweredTooLateExtendsNothing(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		lock := s.process().take("x", 2*time.Second)
-		pass(lock.Remaining() - 100*time.Millisecond)
-		s.slow(200 * time.Millisecond)
-		require.ErrorIs(t, lock.Extend(bg, 10*time.Second), redlock.ErrLost)
-		require.LessOrEqual(t, lock.Remaining(), time.Duration(0))
-		pass(time.Second)
-		require.Empty(t, s.left())
-	})
-}
-
 func TestNothingIsExtendedOnceTheValidityIsOver(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		p := s.process()
@@ -411,16 +354,6 @@ func TestAnExtensionThatFindsTheLockGoneEndsItAtOnce(t *testing.T) {
 		require.ErrorIs(t, context.Cause(lock.Context()), redlock.ErrLost)
 		require.LessOrEqual(t, lock.Remaining(), time.Duration(0))
 		require.Empty(t, s.having("x"), "what is left of it is undone")
-	})
-}
-
-func TestALockThatOnlyAMinorityLostContinues(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		lock := s.process().take("x", 10*time.Second, redlock.WithAutoExtend())
-		s.del("x", 2)
-		pass(10 * time.Minute)
-		require.NoError(t, lock.Context().Err())
-		require.NoError(t, lock.Check(bg))
 	})
 }
 

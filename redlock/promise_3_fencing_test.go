@@ -114,7 +114,11 @@ func TestANodeThatDidNotGrantIsNotToldTheNumber(t *testing.T) {
 		most := s.count(1, time.Hour)
 		s.set("x", "another's", time.Minute, 4)
 		s.refuse(down, 5)
+		s.forget()
 		require.Equal(t, most+1, p.take("x", time.Minute).Fence())
+		for n, commands := range []int{1, 2, 2, 1, 1} { // an acquire, and a confirmation
+			require.Len(t, s.sent(n+1, lockCommands...), commands, "n%d", n+1)
+		}
 		for n, want := range []int64{most + 1, most + 1, most + 1, 0, 0} {
 			require.Equal(t, want, s.counted(n+1, "x"), "n%d", n+1)
 		}
@@ -497,13 +501,4 @@ func TestACounterThatIsNoNumberIsAnErrorAndNoVote(t *testing.T) {
 			require.Empty(t, s.left())
 		})
 	}
-}
-
-func TestWithoutFencingThereIsNoNumber(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		require.Zero(t, s.process().fence())
-		for _, m := range s.masters {
-			require.Empty(t, m.Keys())
-		}
-	})
 }

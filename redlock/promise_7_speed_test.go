@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
@@ -409,19 +408,5 @@ func TestAValueThatIsTooLongForATokenIsNotDownloaded(t *testing.T) {
 		status, err := p.Inspect(bg, "x")
 		require.NoError(t, err)
 		require.Less(t, len(status.Nodes[0].Token), 300)
-	})
-}
-
-func TestSplitVotesEndSoon(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		all := []*process{s.process(), s.process(), s.process()}
-		s.slow(time.Millisecond)
-		for range 10 {
-			var work sync.WaitGroup
-			for _, p := range all {
-				work.Go(func() { assert.NoError(t, p.Do(bg, "x", time.Minute, s.isAlone)) })
-			}
-			require.Less(t, elapsed(work.Wait), time.Second)
-		}
 	})
 }
