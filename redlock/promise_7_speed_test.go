@@ -3,15 +3,19 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -399,14 +403,35 @@ func TestAProcessDoesNotKeepALockFromOthersByHandingItOver(t *testing.T) {
 	})
 }
 
+// meter is a connection that counts the bytes that it receives.
+type meter struct {
+	net.Conn
+	received *atomic.Int64
+}
+
+func (m meter) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.received.Add(int64(n))
+	return n, err
+}
+
 func TestAValueThatIsTooLongForATokenIsNotDownloaded(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		p := s.process()
-		s.set("x", strings.Repeat("x", 1<<20), time.Hour)
-		_, err := p.TryAcquire(bg, "x", time.Minute)
-		require.ErrorIs(t, err, redlock.ErrHeld)
-		status, err := p.Inspect(bg, "x")
+	onMasters(t, 1, func(t *testing.T, s *system) {
+		var received atomic.Int64
+		n, err := pool.Open(pool.Config{Name: "n1", Address: "n1", Clock: clock.Runtime(), Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := s.masters[0].Dial(ctx, "", "")
+			return meter{conn, &received}, err
+		}})
 		require.NoError(t, err)
-		require.Less(t, len(status.Nodes[0].Token), 300)
+		defer n.Close()
+		l, err := redlock.New([]redlock.Node{n}, redlock.WithClock(clock.Runtime()))
+		require.NoError(t, err)
+		defer l.Close(bg)
+		s.set("x", strings.Repeat("x", 1<<20), time.Hour)
+		_, err = l.TryAcquire(bg, "x", time.Minute)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		_, err = l.Inspect(bg, "x")
+		require.NoError(t, err)
+		require.Less(t, received.Load(), int64(1<<16))
 	})
 }
