@@ -79,9 +79,8 @@ func (s *system) process(opts ...redlock.Option) *process {
 	})
 	synctest.Wait() // until it is connected
 	for _, m := range s.masters {
-		if all := m.Clients(); len(all) > 0 {
-			p.conns = append(p.conns, all[len(all)-1])
-		}
+		all := m.Clients()
+		p.conns = append(p.conns, all[len(all)-1])
 	}
 	return p
 }
@@ -91,7 +90,6 @@ func (p *process) conn(n int) *fakeredis.Client { return p.conns[n-1] }
 
 // take acquires a lock. It returns when all masters have executed what they were sent.
 func (p *process) take(name string, ttl time.Duration, opts ...redlock.LockOption) *redlock.Lock {
-	p.s.t.Helper()
 	return p.s.get(p.wants(bg, []string{name}, ttl, opts...))
 }
 
@@ -117,15 +115,13 @@ func (p *process) wants(ctx context.Context, names []string, ttl time.Duration, 
 
 // get waits for the lock of a call in the background.
 func (s *system) get(done <-chan result) *redlock.Lock {
-	s.t.Helper()
 	r := <-done
 	require.NoError(s.t, r.err)
 	synctest.Wait()
 	return r.lock
 }
 
-// alone fails the test if an earlier lock on one of the names is still valid. It has checked every lock
-// that take, wants and get return.
+// alone fails the test if an earlier lock on one of the names is valid. It checks what wants acquires.
 func (s *system) alone(lock *redlock.Lock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,6 +161,7 @@ func (s *system) freeze(nodes ...int) { s.each(nodes, (*fakeredis.Master).Freeze
 func (s *system) slow(by time.Duration, nodes ...int) {
 	s.each(nodes, func(m *fakeredis.Master) { m.SetDelay(by) })
 }
+
 func (s *system) restart(nodes ...int) {
 	s.each(nodes, func(m *fakeredis.Master) { _ = m.Restart(false) })
 }
@@ -205,8 +202,7 @@ func (s *system) before(n, k int, f func()) {
 	})
 }
 
-// sent lists the commands of these names, or all commands, that a master has executed: n1 for 1, all
-// masters for 0.
+// sent lists the commands of these names, or all commands, that a master has executed, or all for 0.
 func (s *system) sent(n int, names ...string) (list [][]string) {
 	synctest.Wait()
 	for i, m := range s.masters {
@@ -226,6 +222,7 @@ func (s *system) forget() { synctest.Wait(); s.each(nil, (*fakeredis.Master).For
 func (s *system) set(key, value string, ttl time.Duration, nodes ...int) {
 	s.each(nodes, func(m *fakeredis.Master) { m.Set(key, value, ttl) })
 }
+
 func (s *system) del(key string, nodes ...int) {
 	s.each(nodes, func(m *fakeredis.Master) { m.Del(key) })
 }

@@ -521,7 +521,7 @@ func TestALockThatWasDetachedSendsNothingMore(t *testing.T) {
 
 func TestClocksWithinTheAllowanceDoNotMakeTwoHolders(t *testing.T) {
 	for _, rates := range [][2]float64{{0.99, 1}, {0.99, 1.01}, {1.01, 0.99}} {
-		onMasters(t, 3, func(t *testing.T, s *system) {
+		onMasters(t, 3, func(_ *testing.T, s *system) {
 			a, b := s.process(), s.process()
 			a.clock.SetRate(rates[0])
 			b.clock.SetRate(rates[1])
@@ -535,7 +535,7 @@ func TestClocksWithinTheAllowanceDoNotMakeTwoHolders(t *testing.T) {
 
 func TestAServersClockWithinTheAllowanceDoesNotMakeTwoHolders(t *testing.T) {
 	for _, rate := range []float64{0.99, 1.01} {
-		onMasters(t, 3, func(t *testing.T, s *system) {
+		onMasters(t, 3, func(_ *testing.T, s *system) {
 			a, b := s.process(), s.process()
 			s.each(nil, func(m *fakeredis.Master) { m.SetRate(rate) })
 			for range 3 {
@@ -689,7 +689,7 @@ func (w *sentinels) client(t *testing.T, partitioned bool) *redlock.Locker {
 	}
 	n, err := pool.Open(pool.Config{Name: "node", Sentinels: follow, Clock: c, Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 		for i, server := range []*fakeredis.Master{w.all[0].Master, w.s.masters[0], w.s.masters[1], w.all[1].Master, w.all[2].Master} {
-			if server.Addr() == address && !(partitioned && i > 2 && w.cut.Load()) {
+			if unreachable := partitioned && i > 2 && w.cut.Load(); server.Addr() == address && !unreachable {
 				return server.Dial(ctx, "", "")
 			}
 		}
@@ -753,7 +753,7 @@ func TestTheNamesOfALockShareASlotOfACluster(t *testing.T) {
 
 func TestFaultsAtRandomMakeNoTwoHolders(t *testing.T) {
 	for seed := range uint64(3) {
-		onMasters(t, 3, func(t *testing.T, s *system) {
+		onMasters(t, 3, func(_ *testing.T, s *system) {
 			ctx, cancel := context.WithTimeout(bg, 20*time.Second)
 			defer cancel()
 			var work sync.WaitGroup

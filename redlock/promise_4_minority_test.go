@@ -2,10 +2,10 @@ package redlock_test
 
 import (
 	"bytes"
-	"fmt"
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,7 +194,7 @@ func TestANearNodeThatRefusesDoesNotOutvoteTheFarOnes(t *testing.T) {
 }
 
 func TestALockIsKeptForAnyTimeBesideAFailedMinority(t *testing.T) {
-	withMinority(t, func(t *testing.T, s *system, p *process) {
+	withMinority(t, func(t *testing.T, _ *system, p *process) {
 		lock := p.take("x", 10*time.Second, redlock.WithAutoExtend())
 		for range 6 {
 			pass(10 * time.Second)
@@ -255,7 +255,7 @@ func TestNoGoroutineWaitsForAFailedMinority(t *testing.T) {
 			base := goroutines()
 			fail(s)
 			for i := range 100 {
-				lock := p.take(fmt.Sprint(i), time.Hour)
+				lock := p.take(strconv.Itoa(i), time.Hour)
 				require.NoError(t, lock.Release(bg))
 			}
 			require.Equal(t, base, goroutines(), what)
@@ -266,7 +266,7 @@ func TestNoGoroutineWaitsForAFailedMinority(t *testing.T) {
 func TestAMinorityHasFewConnectionsWhateverItDoes(t *testing.T) {
 	withMinority(t, func(t *testing.T, s *system, p *process) {
 		for i := range 30 {
-			lock := s.get(p.wants(bg, []string{fmt.Sprint(i)}, time.Hour))
+			lock := s.get(p.wants(bg, []string{strconv.Itoa(i)}, time.Hour))
 			require.NoError(t, lock.Release(bg))
 			pass(100 * time.Millisecond)
 			require.LessOrEqual(t, p.nodes[1].Stats().Connected, 1)
@@ -285,7 +285,7 @@ func TestADeadNodeIsDialledAFewTimesASecond(t *testing.T) {
 		pass(time.Minute)
 		before := p.nodes[1].Stats().Dials
 		for i := range 100 {
-			lock := p.take(fmt.Sprint(i), time.Hour)
+			lock := p.take(strconv.Itoa(i), time.Hour)
 			require.NoError(t, lock.Release(bg))
 			pass(100 * time.Millisecond)
 		}
@@ -298,7 +298,7 @@ func TestLittleIsQueuedForAFrozenNode(t *testing.T) {
 		p := s.process()
 		s.freeze(3)
 		for i := range 300 {
-			lock := p.take(fmt.Sprint(i), time.Hour)
+			lock := p.take(strconv.Itoa(i), time.Hour)
 			require.NoError(t, lock.Release(bg))
 			pass(10 * time.Millisecond)
 			require.Less(t, p.nodes[2].Stats().Queued, 300)
@@ -316,7 +316,7 @@ func TestNothingIsQueuedForADeadNode(t *testing.T) {
 		s.kill(3)
 		pass(time.Second)
 		for i := range 100 {
-			lock := p.take(fmt.Sprint(i), time.Hour)
+			lock := p.take(strconv.Itoa(i), time.Hour)
 			require.NoError(t, lock.Release(bg))
 		}
 		require.Zero(t, p.nodes[2].Stats().Queued)
@@ -331,7 +331,7 @@ func TestAFailingNodeGetsTwoCommandsASecondFromAnIdleProcess(t *testing.T) {
 				s.masters[1].FailWith(name, "BUSY Redis is busy running a script.")
 			}
 			for i := range 50 {
-				lock := p.take(fmt.Sprint(i), time.Hour)
+				lock := p.take(strconv.Itoa(i), time.Hour)
 				require.NoError(t, lock.Release(bg))
 			}
 			pass(10 * time.Second)
@@ -348,7 +348,7 @@ func TestANodeThatContinuesIsLeftWithoutKeys(t *testing.T) {
 			p := s.process()
 			s.freeze(3)
 			for i := range 50 {
-				lock := p.take(fmt.Sprint(i), time.Hour)
+				lock := p.take(strconv.Itoa(i), time.Hour)
 				require.NoError(t, lock.Release(bg))
 			}
 			pass(frozen)

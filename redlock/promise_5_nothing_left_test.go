@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -394,7 +395,7 @@ func TestHeldLocksAndContextsNeedNoGoroutine(t *testing.T) {
 		p.take("warm-up", time.Hour)
 		base := goroutines()
 		for i := range 100 {
-			_ = p.take(fmt.Sprint(i), time.Hour, redlock.WithAutoExtend()).Context()
+			_ = p.take(strconv.Itoa(i), time.Hour, redlock.WithAutoExtend()).Context()
 		}
 		require.Equal(t, base, goroutines())
 	})

@@ -2,8 +2,8 @@ package redlock_test
 
 import (
 	"context"
-	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -156,7 +156,7 @@ func TestManyLocksAtOnceShareWrites(t *testing.T) {
 			all.Wait()
 		}
 		_, writes := p.writes(func() {
-			together(func(i int) { locks[i], _ = p.Acquire(bg, fmt.Sprint(i), time.Minute) })
+			together(func(i int) { locks[i], _ = p.Acquire(bg, strconv.Itoa(i), time.Minute) })
 		})
 		require.Less(t, writes, 2*len(locks), "of 600 commands")
 		_, writes = p.writes(func() { together(func(i int) { _ = locks[i].Release(bg) }) })
@@ -170,7 +170,7 @@ func TestReleasesAtOnceShareCommands(t *testing.T) {
 		p := s.process().warm()
 		var locks []*redlock.Lock
 		for i := range 100 {
-			locks = append(locks, p.take(fmt.Sprint(i), time.Minute, redlock.WithAsyncRelease()))
+			locks = append(locks, p.take(strconv.Itoa(i), time.Minute, redlock.WithAsyncRelease()))
 		}
 		s.forget()
 		for _, lock := range locks {
@@ -185,7 +185,7 @@ func TestExtensionsThatAreDueTogetherShareWrites(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		p := s.process()
 		for i := range 100 {
-			p.take(fmt.Sprint(i), 30*time.Second, redlock.WithAutoExtend())
+			p.take(strconv.Itoa(i), 30*time.Second, redlock.WithAutoExtend())
 		}
 		commands, writes := p.writes(func() { pass(11 * time.Second) })
 		require.GreaterOrEqual(t, commands, 300)
@@ -197,7 +197,7 @@ func TestAnyNumberOfLocksUsesOneConnectionForEachNode(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		p := s.process()
 		for i := range 100 {
-			p.take(fmt.Sprint(i), time.Minute)
+			p.take(strconv.Itoa(i), time.Minute)
 		}
 		for _, m := range s.masters {
 			require.Equal(t, 1, m.Connections())
@@ -287,8 +287,8 @@ func TestTheWaitersOfAProcessShareOneSubscriptionForEachNode(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		a, b := s.process(), s.process()
 		for i := range 20 {
-			a.take(fmt.Sprint(i), time.Hour)
-			b.wants(bg, []string{fmt.Sprint(i)}, time.Minute)
+			a.take(strconv.Itoa(i), time.Hour)
+			b.wants(bg, []string{strconv.Itoa(i)}, time.Minute)
 		}
 		pass(10 * time.Second)
 		for _, m := range s.masters {
