@@ -69,10 +69,8 @@ func (s *system) process(opts ...redlock.Option) *process {
 	var err error
 	p.Locker, err = redlock.New(nodes, append([]redlock.Option{redlock.WithClock(p.clock)}, opts...)...)
 	require.NoError(s.t, err)
-	ctx, cancel := context.WithCancel(bg)
-	cancel()
 	s.t.Cleanup(func() {
-		_ = p.Close(ctx) // waits for nothing
+		_ = p.Close(s.t.Context()) // that has ended: Close does not wait for holders
 		for _, n := range p.nodes {
 			_ = n.Close()
 		}

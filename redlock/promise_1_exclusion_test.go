@@ -258,7 +258,7 @@ func TestAnAcquireThatCannotBeEndedIsSweptAway(t *testing.T) {
 	})
 }
 
-func TestALateAcquireThatGrantsIsNoVoteAndIsUndone(t *testing.T) {
+func TestALateAcquireAndItsUndoLeaveTheNextHolderAlone(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		a, b := s.process(), s.process()
 		a.conn(1).HoldRequests()

@@ -290,7 +290,7 @@ func TestTheNumberNeverChangesDuringAHold(t *testing.T) {
 	})
 }
 
-func TestAnExtensionTellsTheNumberToNodesThatLacked(t *testing.T) {
+func TestAnExtensionTellsTheNumberToNodesThatLackIt(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		lock := s.process(redlock.WithFencing()).take("x", time.Minute)
 		s.del(counter, 3)

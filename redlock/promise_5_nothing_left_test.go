@@ -472,15 +472,23 @@ func TestCloseWaitsForAMinorityNoLongerThanANodeTakesToRecover(t *testing.T) {
 		"frozen": func(s *system) { s.freeze(3) },
 		"dead":   func(s *system) { s.kill(3) },
 	} {
-		onMasters(t, 3, func(t *testing.T, s *system) {
-			p := s.process()
-			lock := p.take("x", time.Hour)
-			fail(s)
-			require.NoError(t, lock.Release(bg))
-			var err error
-			require.Equal(t, 10*time.Second, elapsed(func() { err = p.Close(bg) }), what) // the hard timeout and a dial
-			require.ErrorIs(t, err, redlock.ErrKeysLeft, "it says what is left")
-		})
+		for _, first := range []string{"released", "closed"} {
+			onMasters(t, 3, func(t *testing.T, s *system) {
+				p := s.process()
+				lock := p.take("x", time.Hour)
+				fail(s)
+				if first == "released" {
+					require.NoError(t, lock.Release(bg))
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- p.Close(bg) }()
+				synctest.Wait()
+				_ = lock.Release(bg)
+				var err error
+				require.Equal(t, 10*time.Second, elapsed(func() { err = <-closed }), what) // the hard timeout and a dial
+				require.ErrorIs(t, err, redlock.ErrKeysLeft, "it says what is left")
+			})
+		}
 	}
 }
 

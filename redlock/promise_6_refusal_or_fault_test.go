@@ -298,6 +298,19 @@ func TestANodeThatMustNotVoteSaysWhy(t *testing.T) {
 	})
 }
 
+func TestNodesWhoseChecksFailDoNotVoteButExtend(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		lock := p.take("x", time.Minute)
+		s.each(nil, func(m *fakeredis.Master) { m.FailWith("INFO", "BUSY Redis is busy running a script.") })
+		pass(30 * time.Second)
+		_, err := p.TryAcquire(bg, "y", time.Minute)
+		requireOnly(t, err, redlock.ErrNoQuorum, "three checks have failed")
+		require.ErrorIs(t, err, redlock.ErrUnfit)
+		require.NoError(t, lock.Extend(bg, time.Minute))
+	})
+}
+
 func TestAQuarantineSaysHowLongNoQuorumCanVote(t *testing.T) {
 	onMasters(t, 3, func(t *testing.T, s *system) {
 		p := s.guarded()
