@@ -216,6 +216,17 @@ func TestANodeInQuarantineCostsNoTime(t *testing.T) {
 	})
 }
 
+func TestThatAMajorityIsDeadIsKnownAtOnce(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.kill(1, 2)
+		pass(time.Minute)
+		var err error
+		require.Zero(t, elapsed(func() { _, err = p.TryAcquire(bg, "x", time.Minute) }))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	})
+}
+
 func TestANodeThatIsWellAgainVotesWithinASecond(t *testing.T) {
 	for what, fail := range map[string]func(s *system){
 		"dead":    func(s *system) { s.kill(1, 2) },
@@ -290,6 +301,78 @@ func TestADeadNodeIsDialledAFewTimesASecond(t *testing.T) {
 			pass(100 * time.Millisecond)
 		}
 		require.LessOrEqual(t, p.nodes[1].Stats().Dials-before, int64(50), "in ten seconds")
+	})
+}
+
+func TestANodeThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		m := s.masters[1]
+		m.Hook(func(client int64, _ string, _ []string) (string, bool) { m.Client(client).Drop(); return "", false })
+		p.conn(2).Drop()
+		pass(time.Minute)
+		before := p.nodes[1].Stats().Dials
+		pass(10 * time.Second)
+		require.LessOrEqual(t, p.nodes[1].Stats().Dials-before, int64(50))
+	})
+}
+
+func TestAConnectionThatHasLivedIsMadeAgainAtOnce(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.kill(2)
+		pass(time.Minute)
+		s.heal()
+		pass(10 * time.Second)
+		for _, c := range s.masters[1].Clients() {
+			c.Drop()
+		}
+		synctest.Wait()
+		require.Equal(t, 1, p.nodes[1].Stats().Connected)
+	})
+}
+
+func TestAnErrorHasANodeCheckedSoonAndNotOften(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.refuse("ERR something is wrong", 2)
+		s.forget()
+		for i := range 100 {
+			require.NoError(t, p.take(strconv.Itoa(i), time.Minute).Release(bg))
+			pass(20 * time.Millisecond)
+		}
+		checks := len(s.sent(2, "INFO"))
+		require.GreaterOrEqual(t, checks, 1, "in two seconds")
+		require.LessOrEqual(t, checks, 5)
+	})
+}
+
+func TestLittleIsWrittenToAFrozenNode(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.freeze(3)
+		p.take("x", time.Minute)
+		pass(2 * time.Second)
+		before, beforeOther := p.nodes[2].Stats().Writes, p.nodes[0].Stats().Writes
+		for i := range 100 {
+			require.NoError(t, p.take(strconv.Itoa(i), time.Minute).Release(bg))
+			pass(time.Millisecond)
+		}
+		require.Less(t, p.nodes[2].Stats().Writes-before, (p.nodes[0].Stats().Writes-beforeOther)*3/4)
+	})
+}
+
+func TestLittleIsQueuedDuringADial(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.freeze(3)
+		p.conn(3).Drop()
+		synctest.Wait()
+		for i := range 300 {
+			require.NoError(t, p.take(strconv.Itoa(i), time.Minute).Release(bg))
+			pass(5 * time.Millisecond)
+			require.Less(t, p.nodes[2].Stats().Queued, 100)
+		}
 	})
 }
 
