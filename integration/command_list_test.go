@@ -137,7 +137,7 @@ func TestTheCommandBreaksALockOnRealServers(t *testing.T) {
 
 	status, out, said := c.served(t, "break", "--yes", "job")
 	require.Zero(t, status, said)
-	assert.Regexp(t, `^job is broken\. Its holder, "me", may believe for \S+ more`, out)
+	assert.Regexp(t, `^job is broken\. Its holder, "me" \(id [0-9a-f]{24}\), may believe for \S+ more`, out)
 	assert.Equal(t, "job", strings.Fields(waiter.line(t))[0], "the waiter gets the lock")
 	names := c.list(t, 0)
 	require.Len(t, names, 1)
