@@ -395,23 +395,30 @@ func TestNothingOfAValidLockIsUndoneOnAnyNode(t *testing.T) {
 }
 
 func TestTheAnswersToAnExtensionReviveNoLockThatHasEnded(t *testing.T) {
-	onMasters(t, 3, func(t *testing.T, s *system) {
-		a, b := s.process(), s.process()
-		lock := a.take("x", 10*time.Second)
-		pass(lock.Remaining() - 100*time.Millisecond)
-		for n := range 3 {
-			a.conn(n + 1).HoldReplies()
-		}
-		extended := make(chan error, 1)
-		go func() { extended <- lock.Extend(bg, 20*time.Second) }()
-		pass(100 * time.Millisecond)
-		for n := range 3 {
-			a.conn(n + 1).Release()
-		}
-		require.ErrorIs(t, <-extended, redlock.ErrLost)
-		require.LessOrEqual(t, lock.Remaining(), time.Duration(0))
-		b.take("x", time.Second)
-	})
+	for _, noticed := range []bool{true, false} { // by a timer, before the answers come
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			a, b := s.process(), s.process()
+			lock := a.take("x", 10*time.Second)
+			pass(lock.Remaining() - 100*time.Millisecond)
+			for n := range 3 {
+				a.conn(n + 1).HoldReplies()
+			}
+			extended := make(chan error, 1)
+			go func() { extended <- lock.Extend(bg, 20*time.Second) }()
+			if noticed {
+				pass(100 * time.Millisecond)
+			} else {
+				synctest.Wait()
+				a.clock.Suspend(100 * time.Millisecond)
+			}
+			for n := range 3 {
+				a.conn(n + 1).Release()
+			}
+			require.ErrorIs(t, <-extended, redlock.ErrLost)
+			require.LessOrEqual(t, lock.Remaining(), time.Duration(0))
+			b.take("x", time.Second)
+		})
+	}
 }
 
 func TestAMinimumHoldKeepsOthersOutAfterTheRelease(t *testing.T) {
