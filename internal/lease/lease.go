@@ -33,16 +33,18 @@ type Lease struct {
 	lost  bool // a quorum reported that the token is gone; the lease is about to end
 	// stopped: nothing extends the lease any more, although it is held.
 	stopped bool
+	closed  bool  // the Locker was closed, which stopped it
 	queued  bool  // the extension waits for room
 	retries uint8 // failed extensions since the last success, up to a bound
 
-	began    clock.Instant // of the acquisition
-	until    clock.Instant // end of the validity
-	endedAt  clock.Instant // the validity was over at this instant at the latest
-	extended clock.Instant // when an extension last took effect
-	extendAt clock.Instant // next automatic extension
-	progress clock.Instant // last report of progress
-	missing  quorum.Nodes  // to repair
+	began     clock.Instant // of the acquisition
+	until     clock.Instant // end of the validity
+	confirmed clock.Instant // start of the last round in which a quorum confirmed the lock
+	endedAt   clock.Instant // the validity was over at this instant at the latest
+	extended  clock.Instant // when an extension last took effect
+	extendAt  clock.Instant // next automatic extension
+	progress  clock.Instant // last report of progress
+	missing   quorum.Nodes  // to repair
 }
 
 type phase uint8
@@ -56,7 +58,7 @@ const (
 // Begin begins the lease. began is the start of the acquisition, from which MaxHold counts. until
 // is the end of the validity.
 func (l *Lease) Begin(began, until, now clock.Instant) {
-	l.phase, l.began, l.until, l.progress = held, began, until, now
+	l.phase, l.began, l.confirmed, l.until, l.progress = held, began, began, until, now
 	l.extendAt = l.nextExtension(now)
 }
 
@@ -126,8 +128,9 @@ func (l *Lease) End(now clock.Instant) (left time.Duration) {
 	return l.Ends().Sub(now)
 }
 
-// StopExtending makes the lease end at its present end. It is neither extended nor repaired.
-func (l *Lease) StopExtending() { l.stopped = true }
+// StopExtending makes the lease end at its present end, because the Locker was closed. It is neither
+// extended nor repaired.
+func (l *Lease) StopExtending() { l.stopped, l.closed = true, true }
 
 // Extended records an extension: a quorum confirmed at now that it keeps the lock until an instant,
 // counted from start. It reports whether the extension took effect. A lease that has ended stays
@@ -137,6 +140,7 @@ func (l *Lease) Extended(start, until, now clock.Instant) bool {
 		return false
 	}
 	l.extended = now
+	l.Confirm(start)
 	l.until = max(l.until, until)
 	l.extendAt = l.nextExtension(start)
 	return true

@@ -1,5 +1,7 @@
 package quorum
 
+import "math/bits"
+
 // MaxNodes is the largest number of nodes of a vote.
 const MaxNodes = 64
 
@@ -11,3 +13,9 @@ func (s Nodes) Has(node int) bool { return s&(1<<node) != 0 }
 
 // With returns the set with the node added.
 func (s Nodes) With(node int) Nodes { return s | 1<<node }
+
+// Without returns the set without the node.
+func (s Nodes) Without(node int) Nodes { return s &^ (1 << node) }
+
+// Len returns the number of nodes in the set.
+func (s Nodes) Len() int { return bits.OnesCount64(uint64(s)) }

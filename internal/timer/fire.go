@@ -10,6 +10,7 @@ func (q *Queue) armLocked() {
 		return
 	}
 	now := q.clock.Now()
+	q.notePauseLocked(now)
 	d := min(max(q.heap[0].at.Sub(now), 0), q.slacks.least())
 	q.armed, q.wake, q.period = true, now.Add(d), d
 	q.setLocked(d)
@@ -32,7 +33,9 @@ func (q *Queue) run() {
 	if q.firing {
 		return
 	}
+	q.notePauseLocked(q.clock.Now())
 	q.firing, q.armed = true, false
+	q.reportPause()
 	for len(q.heap) > 0 && !q.heap[0].at.After(q.clock.Now()) {
 		q.fire(q.heap[0])
 	}

@@ -11,6 +11,10 @@ import (
 // Queue fires timers at their deadlines. Its methods are safe for concurrent use, also from within
 // Fire. It has a goroutine only while timers fire.
 type Queue struct {
+	// OnPause is called, like a handler, for each Pause of at least MinPause and before any handler that
+	// the pause has delayed. It may be nil, and does not change after the first Set.
+	OnPause func(Pause)
+
 	clock clock.Clock
 
 	// mu guards the fields below and every timer that is set here. No handler runs under it.
@@ -23,6 +27,8 @@ type Queue struct {
 	period     time.Duration // if armed: the time for which the clock's timer was set
 	firing     bool          // a goroutine is in run, and calls armLocked at its end
 	stopped    bool
+	pause      Pause // the last one
+	reported   bool  // OnPause was called for it
 }
 
 // New returns an empty queue with the clock c.

@@ -1,0 +1,87 @@
+package lease_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/lease"
+)
+
+// The lease was confirmed at 100 s and is valid until 109 s, so a pause of more than 2.25 s counts.
+func TestALossHasTheLastEventThatCausedIt(t *testing.T) {
+	paused := func(from, until float64) lease.Facts {
+		return lease.Facts{PausedFrom: at(from), PausedUntil: at(until)}
+	}
+	asked := func(s float64, f lease.Facts) lease.Facts {
+		f.Asked = at(s)
+		return f
+	}
+	for name, c := range map[string]struct {
+		want  lease.Loss
+		facts lease.Facts
+		do    func(l *lease.Lease)
+	}{
+		"nothing happened":                       {lease.Expired, lease.Facts{}, nil},
+		"the last extension was confirmed":       {lease.Expired, asked(99, lease.Facts{}), nil},
+		"an extension was not":                   {lease.NoQuorum, asked(103, lease.Facts{}), nil},
+		"a long pause":                           {lease.Paused, paused(101, 104), nil},
+		"a long pause before the confirmation":   {lease.Expired, paused(90, 100), nil},
+		"a long pause across the confirmation":   {lease.Paused, paused(98, 101), nil},
+		"a short pause":                          {lease.Expired, paused(101, 103), nil},
+		"a pause after an extension was sent":    {lease.Paused, asked(103, paused(104, 110)), nil},
+		"an extension that failed after a pause": {lease.NoQuorum, asked(104, paused(101, 104)), nil},
+		"a short pause after an extension":       {lease.NoQuorum, asked(103, paused(104, 106)), nil},
+		"a quorum refused": {lease.Gone, asked(103, paused(104, 110)), func(l *lease.Lease) {
+			l.MarkLost(at(105))
+		}},
+		"the Locker was closed": {lease.Closed, asked(103, lease.Facts{}), (*lease.Lease).StopExtending},
+	} {
+		l := begun(terms)
+		if c.do != nil {
+			c.do(l)
+		}
+		require.Equal(t, c.want.String(), l.Loss(c.facts).String(), name)
+	}
+	limited := terms
+	limited.MaxHold = 8 * second
+	require.Equal(t, lease.MaxHold, begun(limited).Loss(asked(103, paused(104, 110))))
+	require.Equal(t, lease.Expired, begun(lease.Terms{}).Loss(lease.Facts{}))
+	gated := terms
+	gated.Progress = second
+	l := begun(gated)
+	requireDue(t, l, lease.Nothing, at(100).Add(terms.Interval))
+	require.Equal(t, lease.NoProgress, l.Loss(paused(104, 110)))
+}
+
+func TestALeaseKnowsSinceWhenAnotherClientMayHoldTheLock(t *testing.T) {
+	l := &lease.Lease{Terms: terms}
+	l.Begin(at(100), at(109), at(102))
+	require.Equal(t, at(100), l.Confirmed(), "from before the first byte of the acquisition")
+	require.True(t, l.Extended(at(103), at(112), at(104)))
+	require.Equal(t, at(103), l.Confirmed(), "from before the first byte of the extension")
+	require.True(t, l.Extended(at(101), at(110), at(105)), "an older one that was answered later")
+	require.Equal(t, at(103), l.Confirmed())
+	l.Confirm(at(106))
+	require.Equal(t, at(106), l.Confirmed())
+	require.False(t, l.Extended(at(107), at(116), at(112)), "too late")
+	require.Equal(t, at(106), l.Confirmed())
+}
+
+func TestALeaseKnowsWhenItsValidityIsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		want clock.Instant
+		do   func(l *lease.Lease)
+	}{
+		"held":     {at(109), func(*lease.Lease) {}},
+		"lost":     {at(103), func(l *lease.Lease) { l.MarkLost(at(103)) }},
+		"ended":    {at(104), func(l *lease.Lease) { l.End(at(104)) }},
+		"over":     {at(109), func(l *lease.Lease) { l.End(at(120)) }},
+		"shortens": {at(105), func(l *lease.Lease) { l.Shorten(at(105), at(101), at(101)) }},
+	} {
+		l := begun(terms)
+		c.do(l)
+		require.Equal(t, c.want, l.Over(), name)
+	}
+}
