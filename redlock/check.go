@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -18,10 +19,10 @@ import (
 // Check may shorten the validity to what the nodes still support. It never extends it. The
 // nodes' answers are exact to within the round trip.
 //
-// It returns nil if the lock is held; Remaining then returns for how long. It returns an error
-// that matches ErrLost if a quorum says that the lock is not held, and the lock ends. It
-// returns one that matches ErrNoQuorum, ErrQuarantined or the cause of ctx if too few nodes
-// answered, and the lock is unchanged. If the lock had ended before, Check returns the reason.
+// It returns nil if the lock is held; Remaining then returns for how long. It returns a *LostError if a
+// quorum says that the lock is not held, and the lock ends. It returns an error that matches
+// ErrNoQuorum, ErrQuarantined or the cause of ctx if too few nodes answered, and the lock is unchanged.
+// If the lock had ended before, Check returns the reason.
 func (lk *Lock) Check(ctx context.Context) error {
 	if !lk.isHeld() {
 		return lk.endError()
@@ -38,6 +39,8 @@ func (lk *Lock) Check(ctx context.Context) error {
 		if err := lk.shortenOrEnd(r); err != nil {
 			return err
 		}
+	} else {
+		lk.confirmed(r.Start)
 	}
 	if !lk.isHeld() {
 		return lk.endError()
@@ -74,13 +77,46 @@ func (lk *Lock) shortenOrEnd(r *vote.Round) error {
 	until, ok := quorum.Supported(ours, quorum.Majority(nodes))
 	switch {
 	case quorum.Blocks(nodes, others):
-		lk.end(ErrLost, undoKeys)
+		votes := lk.checkVotes(r)
+		lk.mu.Lock()
+		lk.markLostLocked(votes)
+		lk.mu.Unlock()
+		lost := lk.loss()
+		lost.Holder, lost.end.asks = lk.successor(r), false
+		lk.end(lost, undoKeys)
 	case !ok:
 		return withOp("check", faultError(r))
 	default:
+		lk.confirmed(r.Start)
 		lk.shortenTo(until, r.Start)
 	}
 	return nil
+}
+
+// confirmed records that a quorum holds the token, as the nodes were asked at start.
+func (lk *Lock) confirmed(start clock.Instant) {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	lk.lease.Confirm(start)
+}
+
+// checkVotes returns the answers of a check as votes on whether the token holds the names, and not on
+// for how long (see voteOnKeys).
+func (lk *Lock) checkVotes(r *vote.Round) []Vote {
+	votes := votesError(r, nil).Votes
+	r.View(func(s vote.Results) {
+		for i, holds := range s.KeyStates {
+			if holds == nil {
+				continue // no answer, or a failure
+			}
+			votes[i].Outcome, votes[i].Err = OutcomeGranted, nil
+			if _, ours := lk.l.supported(r.Start, lk.args.Token(), holds); !ours {
+				others := slices.DeleteFunc(slices.Clone(holds), func(h command.KeyState) bool { return h.Value == lk.args.Token() })
+				votes[i].Outcome, votes[i].Err = OutcomeRefused, asHeldError(others)
+			}
+		}
+	})
+	return votes
 }
 
 // supportedUntil evaluates the answers of all nodes. ours has, for each node that holds the token,

@@ -79,12 +79,15 @@ func (lk *Lock) Detach() (Claim, error) {
 	lk.sending.Lock()
 	lk.mu.Lock()
 	lk.cancelExtensionsLocked()
+	pending := slices.Clone(lk.extending.rounds)
 	lk.mu.Unlock()
 	if lk.keys.acquire != nil {
 		lk.keys.acquire.Cancel() // an unsent acquire must not be executed later
 	}
 	lk.sending.Unlock()
-	lk.extending.undecided.Wait()
+	for _, r := range pending {
+		r.Wait(nil)
+	}
 	lk.l.remove(lk)
 	return Claim{Names: lk.Names(), Token: lk.args.Token(), Fence: lk.fence, TTL: lk.opts.ttl}, nil
 }

@@ -106,8 +106,9 @@ func (c *leaseContext) String() string { return "context of " + c.lock.String() 
 // GoString is String.
 func (c *leaseContext) GoString() string { return c.String() }
 
-// Context returns a context that is cancelled when the lock ends. Its cause (context.Cause) is
-// ErrLost, ErrReleased, ErrDetached, ErrMaxHold or ErrClosed. With WithStopMargin it ends earlier.
+// Context returns a context that is cancelled when the lock ends. Its cause (context.Cause) is a
+// *LostError, which matches ErrLost or ErrMaxHold, or it is ErrReleased, ErrDetached or ErrClosed. With
+// WithStopMargin it ends earlier. [Lock.Err] returns the same reason as it is known later.
 // It ends by the Locker's own clock and does not depend on the network. It has the values of the
 // context of the acquisition, but not its cancellation, and reports no deadline.
 //

@@ -17,9 +17,10 @@ import (
 // return, because Do waits for it.
 //
 // Do returns the error of the acquisition, as in Acquire, or the error of fn. If the lock ended
-// before fn returned, the error also matches ErrLost or ErrMaxHold, even if fn returned nil. If only
-// WithStopMargin had ended the context, it does so when fn returned an error. In the same way it matches
-// ErrClosed if fn returned an error after Locker.Close had ended the context.
+// before fn returned, the error also matches ErrLost or ErrMaxHold (*LostError), even if fn returned
+// nil. An error of fn that has [Lock.Err] in it is returned as it is. If only WithStopMargin had ended
+// the context, it does so when fn returned an error. In the same way it matches ErrClosed if fn returned
+// an error after Locker.Close had ended the context.
 // Under a share (WithShared) it also matches ErrReleased or ErrDetached if the shared lock was
 // released or detached. Do returns no error if fn returned nil while the Locker was closed, or if the
 // release could not be confirmed: the work ran under the lock, and leftover keys expire. If
@@ -109,8 +110,11 @@ var campaignPause = waiting.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.
 // joinUnlessSaid returns the cause of an end, joined with the error of a function that was told of it,
 // unless that error is the cause or what the function was told.
 func joinUnlessSaid(cause, told, err error) error {
-	if err == nil || errors.Is(cause, err) || errors.Is(told, err) {
+	switch {
+	case err == nil || errors.Is(cause, err) || errors.Is(told, err):
 		return cause
+	case errors.Is(err, cause): // the function has joined Lock.Err to it
+		return err
 	}
 	return oneline.Join(cause, err)
 }
@@ -138,7 +142,7 @@ func (lk *Lock) run(ctx context.Context, fn func(ctx context.Context, lock *Lock
 
 // stoppedEarly is the error of a function whose context had ended while the lock was held.
 func stoppedEarly(cause error, lk *Lock) error {
-	return fmt.Errorf("%w: %s: its context ended before the function returned", cause, quoted(lk.hold.Names))
+	return fmt.Errorf("%w; its context ended before the function returned", lk.named(cause))
 }
 
 // isEnd reports whether an error says that a lock ended by itself.

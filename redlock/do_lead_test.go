@@ -337,7 +337,7 @@ func TestALeaderIsToldOfTheEndOfTheCallersLock(t *testing.T) {
 			require.Positive(t, k.Remaining())
 			return ctx.Err()
 		})
-		require.Equal(t, ErrLost, end())
+		require.ErrorIs(t, end(), ErrLost)
 	})
 }
 

@@ -27,8 +27,9 @@ package redlock
 //	extend.go, extend_limiter.go, repair.go, check.go  requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
 //	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
-//	errors.go, inspect.go, stats.go                    errors, who holds a name, what the Locker does now
-//	trace.go, events.go, channel_rights.go             hooks and logs
+//	errors.go, loss.go, inspect.go, stats.go           errors, why a lock was lost, who holds a name, what the Locker does now
+//	successor.go                                       who holds the names of a lock that was lost
+//	trace.go, events.go, holdlog.go, channel_rights.go hooks and logs
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
 // and when) and internal/lease (what a held lock has to do next) have the rest.

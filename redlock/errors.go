@@ -32,7 +32,8 @@ var (
 	ErrNotAdmitted = diagnose.ErrNotAdmitted
 	// ErrTooLate reports that a quorum granted the lock with too little validity left.
 	ErrTooLate = errors.New("redlock: granted with too little validity left")
-	// ErrLost reports that the lock's validity has ended, or that a quorum no longer holds it.
+	// ErrLost reports that the lock's validity has ended, or that a quorum no longer holds it. A
+	// *LostError has the reason.
 	ErrLost = errors.New("redlock: lock lost")
 	// ErrReleased reports that the handle was released.
 	ErrReleased = errors.New("redlock: lock released")
@@ -214,22 +215,6 @@ func joinVotes(errs []error) string {
 	}
 	return strings.Join(lines, "; ")
 }
-
-// LostError reports that a lock ended before it was released.
-type LostError struct {
-	Names []string
-	// For is the least time since the lock ended. Work done in that time may have overlapped with
-	// another holder's.
-	For time.Duration
-}
-
-// Error describes how long ago the lock ended.
-func (e *LostError) Error() string {
-	return fmt.Sprintf("%v: %s ended at least %v ago", ErrLost, quoted(e.Names), e.For.Round(time.Microsecond))
-}
-
-// Is reports whether target is ErrLost.
-func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // waitError reports a call that its context ended. It matches the context's cause and last, which
 // is why the call had not succeeded until then (docs/dev/hazards.md H84).

@@ -82,12 +82,13 @@ func ExampleLock_Check() {
 	for _, m := range masters {
 		m.FlushAll()
 	}
-	fmt.Println("lost:", errors.Is(lock.Check(ctx), redlock.ErrLost))
-	fmt.Println("context:", context.Cause(lock.Context()))
+	var lost *redlock.LostError
+	fmt.Println("lost:", errors.As(lock.Check(ctx), &lost), lost.Reason)
+	fmt.Println("context:", errors.Is(context.Cause(lock.Context()), redlock.ErrLost))
 	// Output:
 	// held: true
-	// lost: true
-	// context: redlock: lock lost
+	// lost: true gone
+	// context: true
 }
 
 // The error of Release tells the loss of a lock from a shutdown: both end the work with context.Canceled.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,10 +21,19 @@ const (
 	automatic               // WithAutoExtend
 )
 
-// extending are the rounds about a held lock that are under way: extensions and repairs.
+// extending is the state of the requests about a held lock: extensions and repairs.
 type extending struct {
-	rounds    []*vote.Round
-	undecided sync.WaitGroup // those of rounds without a decision
+	rounds  []*vote.Round // those that some node has not answered
+	trouble *trouble      // nil while all nodes grant extensions
+}
+
+// trouble is what extensions show that not all nodes granted.
+type trouble struct {
+	// asked is the start of the last extension that no quorum confirmed in time, and votes are the
+	// answers to it. In a lock that is lost votes show that.
+	asked  clock.Instant
+	votes  []Vote
+	copies copies // the nodes that do not support the lock
 }
 
 // extension is an extension of a lock that is under way.
@@ -33,8 +41,10 @@ type extension struct {
 	round      *vote.Round
 	lock       *Lock
 	from       origin
-	notOurs    atomic.Int32  // nodes that answered that the token does not hold the names
+	refused    atomic.Uint64 // the quorum.Nodes that answered that the token does not hold the names
+	failed     atomic.Bool   // a node failed, or did not answer
 	effective  bool          // it took effect; readable once applied is closed
+	troubled   bool          // the lock had trouble at the decision
 	eventsSeen atomic.Int32  // the decision and the last answer, which come on different goroutines
 	applied    chan struct{} // closed when the decision was applied; nil for automatic extensions
 }
@@ -102,7 +112,7 @@ func (x *extension) failure() error {
 	case gone:
 		return lk.endError()
 	case lost:
-		return votesError(x.round, ErrLost)
+		return lk.loss()
 	case x.round.Won():
 		return stopped
 	}
@@ -158,7 +168,46 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 // registerLocked registers a round about a held lock, which Detach waits for.
 func (lk *Lock) registerLocked(r *vote.Round) {
 	lk.extending.rounds = append(lk.extending.rounds, r)
-	lk.extending.undecided.Add(1)
+}
+
+// troubleLocked returns what is known of trouble, to be changed.
+func (lk *Lock) troubleLocked() *trouble {
+	if lk.extending.trouble == nil {
+		lk.extending.trouble = &trouble{}
+	}
+	return lk.extending.trouble
+}
+
+// copiesLocked returns which nodes do not support the lock.
+func (lk *Lock) copiesLocked() copies {
+	if t := lk.extending.trouble; t != nil {
+		return t.copies
+	}
+	return copies{}
+}
+
+// noteUnconfirmedLocked records an extension that had no effect.
+func (lk *Lock) noteUnconfirmedLocked(x *extension) {
+	if t := lk.troubleLocked(); !lk.lease.Lost() && !x.round.Start.Before(t.asked) {
+		t.asked, t.votes = x.round.Start, x.votes(quorum.Nodes(x.refused.Load()))
+	}
+}
+
+// unconfirmedLocked returns the start of the last extension that no quorum has confirmed, and the
+// answers to it or to one before it.
+func (lk *Lock) unconfirmedLocked() (asked clock.Instant, votes []Vote) {
+	if t := lk.extending.trouble; t != nil {
+		asked, votes = t.asked, t.votes
+	}
+	for _, r := range lk.extending.rounds {
+		if x, ok := r.Owner.(*extension); ok && !r.Won() && r.Start.After(asked) {
+			asked = r.Start
+			if votes == nil {
+				votes = x.votes(quorum.Nodes(x.refused.Load()))
+			}
+		}
+	}
+	return asked, votes
 }
 
 // unregister removes a round that is complete.
@@ -173,16 +222,20 @@ func (lk *Lock) unregister(r *vote.Round) {
 // stopReasonLocked returns why a held lock is no longer extended.
 func (lk *Lock) stopReasonLocked() error {
 	cause := lk.ctx.cause
-	if cause == nil {
-		cause = lk.endCauseLocked() // its context is about to end
+	switch {
+	case cause != nil:
+	case lk.lease.EndsByMaxHold(): // its context is about to end
+		cause = ErrMaxHold
+	default:
+		cause = ErrLost
 	}
-	return fmt.Errorf("%w: %s: no extension after the end of its context", cause, quoted(lk.hold.Names))
+	return fmt.Errorf("%w; no extension after the end of its context", lk.named(cause))
 }
 
 // extendEvents are the events of an extension's round; its owner is the extension.
 var extendEvents = vote.Events{
-	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
-		r.Owner.(*extension).onReply(rep)
+	OnReply: func(r *vote.Round, node int, rep command.Reply) command.Reply {
+		r.Owner.(*extension).onReply(node, rep)
 		return rep
 	},
 	OnDecision: func(r *vote.Round) { r.Owner.(*extension).onDecision() },
@@ -196,28 +249,53 @@ var extendEvents = vote.Events{
 // onReply counts refusals, also after the decision. If no majority can hold the lock any more, the
 // lock is lost now, whatever other nodes answer. It is marked as lost before the decision is
 // reported.
-func (x *extension) onReply(rep command.Reply) {
-	if rep.Outcome == command.Refused && quorum.Blocks(len(x.lock.l.nodes), int(x.notOurs.Add(1))) {
-		x.lock.markLost()
+func (x *extension) onReply(node int, rep command.Reply) {
+	switch rep.Outcome {
+	case command.Granted:
+	case command.Refused:
+		refused := quorum.Nodes(x.refused.Or(1 << node)).With(node)
+		if quorum.Blocks(len(x.lock.l.nodes), refused.Len()) {
+			x.lock.markLost(x.votes(refused))
+		}
+	default:
+		x.failed.Store(true)
 	}
 }
 
-// markLost marks a hold as lost because a quorum refused its token. The timers end it, because the
-// caller may hold sending.
-func (lk *Lock) markLost() {
-	now := lk.l.now()
+// votes returns the answers so far. Some of the refusals may not have been counted yet.
+func (x *extension) votes(refused quorum.Nodes) []Vote {
+	votes := votesError(x.round, nil).Votes
+	for i := range votes {
+		if refused.Has(i) {
+			votes[i].Outcome, votes[i].Err = OutcomeRefused, nil
+		}
+	}
+	return votes
+}
+
+// markLost marks a hold as lost because a quorum refused its token, as the votes show. The timers end
+// it, because the caller may hold sending.
+func (lk *Lock) markLost(votes []Vote) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.lease.MarkLost(now) {
-		lk.l.timers.Set(&lk.timer, now, time.Second, (*leaseTimer)(lk))
+	if lk.markLostLocked(votes) {
+		lk.l.timers.Set(&lk.timer, lk.lease.Over(), time.Second, (*leaseTimer)(lk))
 	}
+}
+
+// markLostLocked is markLost without the timer. It reports whether the lock was not marked before.
+func (lk *Lock) markLostLocked(votes []Vote) bool {
+	marked := lk.lease.MarkLost(lk.l.now())
+	if marked {
+		lk.troubleLocked().votes = votes
+	}
+	return marked
 }
 
 // onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
 // (docs/dev/hazards.md H114).
 func (x *extension) onDecision() {
 	lk, r := x.lock, x.round
-	defer lk.extending.undecided.Done()
 	won := r.Won()
 	until := quorum.Until(r.Start, r.Request.TTL, lk.l.set.drift)
 	lk.mu.Lock()
@@ -228,6 +306,12 @@ func (x *extension) onDecision() {
 	case x.from == automatic:
 		lk.lease.ExtendFailed(now)
 	}
+	if !x.effective {
+		lk.noteUnconfirmedLocked(x)
+	} else if lk.copiesLocked() == (copies{}) {
+		lk.extending.trouble = nil
+	}
+	x.troubled = lk.extending.trouble != nil
 	lk.scheduleLocked()
 	lk.mu.Unlock()
 	if x.from == automatic {
@@ -240,11 +324,12 @@ func (x *extension) onDecision() {
 	x.onBoth()
 }
 
-// onBoth records the nodes to repair once both events have come: the last answer may arrive on
+// onBoth records which nodes lack the keys once both events have come: the last answer may arrive on
 // another goroutine while the decision is being applied.
 func (x *extension) onBoth() {
 	if x.eventsSeen.Add(1) == 2 {
 		x.lock.noteMissing(x)
+		x.lock.noteCopies(x)
 	}
 }
 

@@ -139,15 +139,16 @@ func (lk *Lock) applyDue() (deferred bool) {
 		}
 		return false
 	}
-	switch due, cause := lk.lease.Due(now), lk.endCauseLocked(); due {
+	switch lk.lease.Due(now) {
 	case lease.End:
 		lk.mu.Unlock()
-		lk.end(cause, undoByLibrary)
+		lk.end(lk.loss(), undoByLibrary)
 	case lease.EndContext: // the timer is due too, and sets itself to the end
+		cause := lk.ctx.cause
 		first := lk.ctx.cause == nil
 		lk.mu.Unlock()
 		if first {
-			lk.cancelContext(cause)
+			lk.cancelContext(lk.loss())
 		} else {
 			lk.cancelOwnContext(cause)
 		}
@@ -201,14 +202,6 @@ func (lk *Lock) resumeExtend() {
 	lk.onTimer()
 }
 
-// endCauseLocked returns why the hold ends if nothing else happens.
-func (lk *Lock) endCauseLocked() error {
-	if lk.lease.EndsByMaxHold() {
-		return ErrMaxHold
-	}
-	return ErrLost
-}
-
 // cancelContext ends the context of the lock, those that are bound to it, and those of its shares, but
 // not the handles. Only the first cause counts. What is bound to the lock has ended when it returns, also
 // if another goroutine ends it. It is called for each end, and not for each question.
@@ -258,6 +251,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 		return false
 	}
 	lk.cause = cause
+	had := lk.copiesLocked()
 	left := lk.lease.End(now)
 	if lk.family.shareOf != nil {
 		left = 0
@@ -270,6 +264,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	}
 	lk.cancelContext(cause)
 	lk.traceEnd(cause, now, left)
+	lk.l.holdLog.changed(had, copies{}, 0, nil)
 	switch {
 	case lk.family.shareOf != nil:
 		lk.family.shareOf.removeShare(lk)

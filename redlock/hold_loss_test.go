@@ -112,7 +112,7 @@ func TestALossIsNotDelayedByALaterTimer(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 30*time.Second)
 		ctx := k.Context()
-		k.markLost()
+		k.markLost(nil)
 		k.shortenTo(k.lease.Until()-1, l.now())
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)

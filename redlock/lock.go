@@ -22,9 +22,9 @@ import (
 //
 // A Lock ends by Release or Detach, when its validity is over (ErrLost), when a quorum of nodes
 // reports that the token no longer holds the names (ErrLost), or by WithMaxHold (ErrMaxHold).
-// [Lock.Context] is cancelled with that cause. A Lock that has ended never becomes valid again. A
-// paused process notices the end only when it runs again. Work that must never overlap needs a
-// resource that checks fencing tokens (WithFencing).
+// [Lock.Context] is cancelled with that cause, and a [LostError] says more. A Lock that has ended
+// never becomes valid again. A paused process notices the end only when it runs again. Work that must
+// never overlap needs a resource that checks fencing tokens (WithFencing).
 //
 // A share (WithShared) is a handle on the lease of another Lock. It sends no commands, and has a
 // Release and a maximum hold of its own. It ends no later than the Lock that it shares.

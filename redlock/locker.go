@@ -38,6 +38,8 @@ type Locker struct {
 	ends          *background.Pool[*Lock]  // of locks whose time is over and that have contexts or shares
 	undos         *background.Queue[*Lock] // of locks that the library ended
 	mayBlock      bool                     // some nodes are not package pool's: Submit may block
+	holdLog       *holdLog                 // nil without a logger
+	asking        atomic.Int32             // queries for the holders after locks that were lost
 
 	closing chan struct{} // closed by Close
 	waits   atomic.Int64  // requests that wait
@@ -91,6 +93,10 @@ func newLocker(nodes []Node, opts []Option) (*Locker, error) {
 	l.extendLimiter.timers, l.extendLimiter.clock = l.timers, set.clock
 	l.ends = background.NewPool((*Lock).onDue)
 	l.undos = background.NewQueue(0, l.submitEndedUndo)
+	if set.logger != nil {
+		l.holdLog = newHoldLog(l.dispatcher, l.nodes)
+		l.timers.OnPause = l.notePause
+	}
 	return l, nil
 }
 

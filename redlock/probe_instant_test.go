@@ -20,7 +20,7 @@ import (
 // it.
 var endings = map[string]func(skewed *clocktest.Skewed, k *Lock){
 	"its end, to the instant": func(skewed *clocktest.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
-	"a quorum disowns it":     func(_ *clocktest.Skewed, k *Lock) { k.markLost() },
+	"a quorum disowns it":     func(_ *clocktest.Skewed, k *Lock) { k.markLost(nil) },
 	"a release": func(_ *clocktest.Skewed, k *Lock) {
 		ended := k.Context().Done()
 		go func() { _ = k.Release(bg) }()

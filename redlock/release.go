@@ -3,11 +3,11 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
@@ -17,12 +17,12 @@ import (
 // the node timeout. The end of ctx neither stops nor shortens it. Release is idempotent: a second
 // call sends nothing and returns the result of the first.
 //
-// It returns nil if a quorum released the lock. It returns an error that matches ErrLost (a
-// *LostError or *QuorumError) if the lock had ended before, so the work may have overlapped with
-// another holder's. It returns one that matches ErrNoQuorum if the outcome is unknown. The release
-// is then retried in the background, and leftover keys expire within QuorumError.Expires.
+// It returns nil if a quorum released the lock. It returns a *LostError, which matches ErrLost, if the
+// lock had ended before, so the work may have overlapped with another holder's. It returns an error
+// that matches ErrNoQuorum if the outcome is unknown. The release is then retried in the background,
+// and leftover keys expire within QuorumError.Expires.
 //
-// If the handle ended by Detach or WithMaxHold, Release returns ErrDetached or ErrMaxHold. With
+// If the handle ended by Detach or WithMaxHold, the error matches ErrDetached or ErrMaxHold. With
 // WithAsyncRelease it does not wait, and nil reports that the release was submitted.
 func (lk *Lock) Release(ctx context.Context) error {
 	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
@@ -97,7 +97,9 @@ func (lk *Lock) releaseResult() error {
 	case r.Won():
 		return nil
 	case r.RefusedByQuorum():
-		return withOp("release", votesError(r, ErrLost))
+		e := lk.lostBy(lease.Gone)
+		e.Votes = votesError(r, nil).Votes
+		return e
 	case r.SurelyFree():
 		return nil
 	}
@@ -108,13 +110,10 @@ func (lk *Lock) releaseResult() error {
 
 // endError returns why a handle has ended, as the error of a later call.
 func (lk *Lock) endError() error {
-	now := lk.l.now()
 	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	if errors.Is(lk.cause, ErrLost) {
-		return &LostError{Names: lk.hold.Names, For: max(0, now.Sub(lk.lease.EndedAt()))}
-	}
-	return fmt.Errorf("%w: %s", lk.cause, quoted(lk.hold.Names))
+	cause := lk.cause
+	lk.mu.Unlock()
+	return lk.named(cause)
 }
 
 // writtenKeys records what the commands of a lock's token did, or may have done, on the nodes.
@@ -176,11 +175,15 @@ func (lk *Lock) startUndoSending(of undoTarget) {
 // goroutine of its own, so that it delays no other lock's undo or handoff.
 func (l *Locker) submitEndedUndo(lk *Lock) {
 	if l.mayBlock || !lk.sending.TryLock() {
-		l.undos.Apart(func() { lk.startUndo(undoHold) })
+		l.undos.Apart(func() {
+			lk.startUndo(undoHold)
+			lk.askSuccessor()
+		})
 		return
 	}
 	lk.startUndoSending(undoHold)
 	lk.sending.Unlock()
+	lk.askSuccessor()
 }
 
 // buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is

@@ -127,10 +127,10 @@ func TestAnUndoThatHasToWaitDelaysNoOtherLock(t *testing.T) {
 		require.NoError(t, err)
 		next := wants(ctx, l, "b")
 		if i == 0 {
-			a.markLost()
+			a.markLost(nil)
 			<-a.Context().Done()
 		}
-		b.markLost()
+		b.markLost(nil)
 		<-b.Context().Done()
 		w := gets(t, next)
 		require.NotEqual(t, b.Token(), w.k.Token())

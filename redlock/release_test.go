@@ -26,7 +26,10 @@ func TestAReleaseAfterTheEndLeavesTheNextHoldersKeysAlone(t *testing.T) {
 		require.ErrorIs(t, err, ErrLost)
 		require.Equal(t, []string{"a"}, lost.Names)
 		require.Equal(t, 2*time.Second-worth(time.Second), lost.For)
-		require.EqualError(t, err, `redlock: lock lost: "a" ended at least 1.017s ago`)
+		require.Equal(t, LossExpired, lost.Reason)
+		require.Equal(t, 2*time.Second, lost.Overlap, "since the start of the acquisition")
+		require.EqualError(t, err, `redlock: lock lost: "a": its validity is over, and nothing extended it; it ended 1.017s ago; `+
+			"another client may have held it for up to 2s")
 		fl.answered()
 		for _, m := range fl.masters {
 			requireTTL(t, m, "a", 10*time.Second, began)
@@ -44,9 +47,9 @@ func TestAReleaseWhileAnotherHoldsItDeletesNothingAndSaysLost(t *testing.T) {
 		}
 		err := k.Release(context.Background())
 		require.ErrorIs(t, err, ErrLost)
-		var qe *QuorumError
-		require.ErrorAs(t, err, &qe)
-		require.Equal(t, "release", qe.Op)
+		var lost *LostError
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, LossGone, lost.Reason)
 		fl.heldEverywhere("a")
 	})
 }
@@ -118,14 +121,18 @@ func TestTheThreeEndingsOfARelease(t *testing.T) {
 					require.NoError(t, err)
 					return
 				}
-				var qe *QuorumError
-				require.ErrorAs(t, err, &qe)
 				for _, sentinel := range []error{ErrLost, ErrNoQuorum} {
 					require.Equal(t, errors.Is(test.want, sentinel), errors.Is(err, sentinel))
 				}
-				unsure := errors.Is(test.want, ErrNoQuorum)
-				require.Equal(t, unsure, qe.Expires == 20*time.Second, "the longest TTL that was given")
-				require.Equal(t, !unsure, qe.Expires == 0)
+				var lost *LostError
+				if errors.As(err, &lost) {
+					require.Equal(t, LossGone, lost.Reason)
+					require.Len(t, lost.Votes, 3)
+					return
+				}
+				var qe *QuorumError
+				require.ErrorAs(t, err, &qe)
+				require.Equal(t, 20*time.Second, qe.Expires, "the longest TTL that was given")
 			})
 		})
 	}

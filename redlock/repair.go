@@ -9,18 +9,8 @@ import (
 // noteMissing records the nodes on which an extension found no keys of ours, for repair. It is
 // called after all nodes have answered and the decision was applied.
 func (lk *Lock) noteMissing(x *extension) {
-	if !lk.l.set.repair {
-		return
-	}
-	var missing quorum.Nodes
-	x.round.View(func(s vote.Results) {
-		for i := range s.Ballots {
-			if s.Ballots[i].Outcome == command.Refused {
-				missing = missing.With(i)
-			}
-		}
-	})
-	if missing == 0 {
+	missing := quorum.Nodes(x.refused.Load())
+	if missing == 0 || !lk.l.set.repair {
 		return
 	}
 	lk.mu.Lock()
@@ -57,7 +47,4 @@ func (lk *Lock) repair() {
 }
 
 // repairEvents are the events of a repair; its owner is the Lock.
-var repairEvents = vote.Events{
-	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).extending.undecided.Done() },
-	OnComplete: func(r *vote.Round) { r.Owner.(*Lock).unregister(r) },
-}
+var repairEvents = vote.Events{OnComplete: func(r *vote.Round) { r.Owner.(*Lock).unregister(r) }}

@@ -70,7 +70,8 @@ func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 		x.round.Arm(time.Second)
 		x.round.Send(nil, nil)
 		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
-			nodes[i].command.Answer(command.Reply{Outcome: command.Outcome(o)})
+			rep := command.Reply{Outcome: command.Outcome(o)}
+			nodes[i].command.Answer(extendEvents.OnReply(x.round, i, rep))
 		}
 		extendEvents.OnComplete(x.round)
 		extendEvents.OnDecision(x.round)

@@ -137,7 +137,7 @@ func TestEveryEndOfALockEndsItsSharesFirst(t *testing.T) {
 				for i, h := range handles {
 					require.LessOrEqual(t, h.Remaining(), time.Duration(0))
 					require.ErrorIs(t, context.Cause(h.Context()), test.cause)
-					require.Equal(t, test.cause, ended[i].Cause)
+					require.ErrorIs(t, ended[i].Cause, test.cause)
 					require.True(t, i == 0 || ended[i].Held > ended[i-1].Held, "the younger handles first")
 				}
 				require.ErrorIs(t, inner.Release(bg), test.cause)

@@ -133,7 +133,7 @@ type WaitEvent struct {
 // HoldEvent reports that a hold started or ended.
 type HoldEvent struct {
 	EventInfo
-	Cause error         // why the hold ended: ErrReleased, ErrLost, ErrMaxHold or ErrDetached
+	Cause error         // why the hold ended: a *LostError (ErrLost, ErrMaxHold), ErrReleased or ErrDetached
 	Held  time.Duration // since the start of the acquisition
 	// Validity is the validity that is left. It is 0 for a lock that was lost or whose validity was
 	// over, and for a share.
@@ -256,10 +256,28 @@ func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
 	e := HoldEvent{
 		EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.shareOf != nil,
 	}
-	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrMaxHold) {
-		ev.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.args.Token()), "cause", cause, "held", e.Held)
+	var lost *LostError
+	if errors.As(cause, &lost) && !lost.end.asks && lost != lk.lostOutside() {
+		lk.logLost(lost)
 	}
 	post(ev, ev.trace.Ended, e)
+}
+
+// lostOutside returns why the lock that a share belongs to was lost, or nil. That lock has the log's line.
+func (lk *Lock) lostOutside() *LostError {
+	if lk.family.shareOf == nil {
+		return nil
+	}
+	return lk.family.shareOf.lost()
+}
+
+// logLost writes the log's line about a lock that ended under its holder.
+func (lk *Lock) logLost(lost *LostError) {
+	if lk.l.dispatcher == nil {
+		return
+	}
+	lk.l.dispatcher.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.args.Token()),
+		"reason", lost.Reason, "cause", lost.Why(), "held", lost.end.over.Sub(lost.end.began))
 }
 
 func (l *Locker) traceReleased(lk *Lock, err error, began clock.Instant) {

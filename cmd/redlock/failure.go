@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -36,6 +37,9 @@ type failureJSON struct {
 	Owner  string `json:"owner,omitempty"`
 	ID     string `json:"id,omitempty"`
 	LeftMS *int64 `json:"left_ms,omitempty"`
+	// Of a lock that was lost. OverlapMS is the longest time in which another client may have held it.
+	Reason    redlock.LossReason `json:"reason,omitempty"`
+	OverlapMS *int64             `json:"overlap_ms,omitempty"`
 }
 
 // finish prints the result, and with --json the failure if the status is one. COMMAND's own status is
@@ -78,7 +82,14 @@ func (inv *invocation) failureJSON(status int) failureJSON {
 	j := failureJSON{Error: f.text, Code: codeOf(status, f.err)}
 	var held *redlock.HeldError
 	var qe *redlock.QuorumError
+	var lost *redlock.LostError
+	if errors.As(f.err, &lost) {
+		held = lost.Holder
+		j.Reason, j.OverlapMS = lost.Reason, milliseconds(lost.Overlap+time.Millisecond-1) // a bound is rounded up
+	}
 	switch {
+	case held != nil:
+		j.Owner, j.LeftMS = held.Owner, milliseconds(held.Remaining)
 	case errors.As(f.err, &held):
 		j.Owner, j.ID, j.LeftMS = held.Owner, held.ID, milliseconds(held.Remaining)
 	case errors.As(f.err, &qe) && qe.QuarantinedFor() > 0:

@@ -21,6 +21,8 @@ type failed struct {
 	Error, Code string
 	Owner       *string
 	LeftMS      *int64 `json:"left_ms"`
+	Reason      redlock.LossReason
+	OverlapMS   *int64 `json:"overlap_ms"`
 }
 
 // failureIn reads the one object in an output.

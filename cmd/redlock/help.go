@@ -103,13 +103,16 @@ files are read at every connection, so certificates can be renewed.
 With --json a subcommand that fails prints one object on standard output, or adds these
 fields to its result. redlock run prints it on standard error, because standard output is
 its COMMAND's.
-  error    what failed
-  code     its kind: usage, held, split, quarantined, no_quorum, too_late, lost,
-           foreign_key, free, declined, incomplete, guard, not_admitted, signal, system,
-           not_executable, not_found, or failed for anything else
-  owner    the label of the holder, if there is one
-  id       the ID of the holder's lock, if the holder is a client of this library
-  left_ms  how long the holder or a quarantine has left, if known; -1 without an expiry
+  error       what failed
+  code        its kind: usage, held, split, quarantined, no_quorum, too_late, lost,
+              foreign_key, free, declined, incomplete, guard, not_admitted, signal, system,
+              not_executable, not_found, or failed for anything else
+  owner       the label of the holder, if there is one
+  id          the ID of the holder's lock, if the holder is a client of this library
+  left_ms     how long the holder or a quarantine has left, if known; -1 without an expiry
+  reason      only redlock run, of a lock that was lost: gone (deleted or forgotten by the
+              nodes), no_quorum, paused (redlock did not run) or max_hold
+  overlap_ms  with a reason: the longest time in which another client may have held NAME
 
 Flags may precede and follow other words. Colours appear only on a terminal, and not if
 NO_COLOR is set.

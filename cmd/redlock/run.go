@@ -44,7 +44,7 @@ func (o *runOptions) run(ctx context.Context, c *invocation) int {
 	// the key may still be this lock's.
 	switch err := releaseLock(closing, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != exitLost:
-		c.fail(err, "%s was lost while the command ran: %v", o.name, err)
+		c.fail(err, "%s was lost while the command ran: %s", o.name, why(err))
 		return exitLost
 	case err != nil && exit != exitLost:
 		c.say("%v", err) // the key expires; the command ran while the lock was held

@@ -57,8 +57,9 @@ COMMAND has its own process group. The group receives the signals that redlock r
 HUP, INT, QUIT, TERM, USR1, USR2, WINCH, TSTP, CONT. On a terminal it is the foreground
 group. Ctrl-Z stops redlock as well, and then the lock is not extended.
 
-If the lock is lost, or cannot be extended, the group gets SIGTERM, at the latest --grace
-before the lock's validity ends. It gets SIGKILL before the validity ends. If redlock is
+If the lock is lost, or cannot be extended, redlock says why and for how long another
+client may have held it. The group gets SIGTERM, at the latest --grace before the lock's
+validity ends. It gets SIGKILL before the validity ends. If redlock is
 killed, or stopped for too long, another process kills the group. When COMMAND has ended,
 processes that remain in its group get SIGTERM, and SIGKILL after --grace. A program that
 starts its own session, as daemons do, continues without the lock. On Linux redlock reaps

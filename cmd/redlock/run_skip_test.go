@@ -3,7 +3,6 @@
 package main
 
 import (
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/redlock"
 )
 
 func TestANameThatIsHeldIsSkippedInSilence(t *testing.T) {
@@ -129,8 +129,11 @@ func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
 	p.line()
 	holdAll(all, "job", token2, time.Minute)
 	require.Equal(t, exitLost, p.status())
-	lines := strings.Split(strings.TrimSpace(p.messages()), "\n")
-	require.Equal(t, "lost", failureIn(t, lines[len(lines)-1]).Code)
+	lost := failureIn(t, p.messages())
+	require.Equal(t, "lost", lost.Code)
+	require.Equal(t, redlock.LossGone, lost.Reason)
+	require.Positive(t, *lost.OverlapMS)
+	require.Contains(t, lost.Error, "job was lost while the command ran: ")
 
 	holdAll(all, "held", token, time.Minute)
 	p = start(t, all, "run", "--json", "held", "--", "echo", "never")

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -49,7 +51,8 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 	defer reaper.stop()
 	if lock.Context().Err() != nil {
 		w.child.abandon()
-		c.fail(redlock.ErrLost, "%s was lost before the command began", o.name)
+		err := lock.Err()
+		c.fail(err, "%s was lost before the command began: %s", o.name, why(err))
 		return exitLost
 	}
 	in.add(others)
@@ -58,7 +61,8 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 	status := w.supervise()
 	w.killRemaining()
 	if w.lost {
-		c.failSilently(redlock.ErrLost, o.name+" was lost while the command ran")
+		err := lock.Err()
+		c.failSilently(err, o.name+" was lost while the command ran: "+why(err))
 		return exitLost
 	}
 	return status
@@ -92,9 +96,12 @@ func (sv *supervisor) supervise() int {
 	}
 }
 
-// lockLost asks the command to end. The command has the grace for that, or what is left of the
+// lockLost asks the command to end, once. The command has the grace for that, or what is left of the
 // validity if that is less.
 func (sv *supervisor) lockLost() {
+	if sv.lost {
+		return // killRemaining sees the end of the lock as well
+	}
 	sv.lost = true
 	what := "is lost"
 	if sv.lock.Remaining() > 0 {
@@ -102,12 +109,25 @@ func (sv *supervisor) lockLost() {
 	}
 	sv.deadline.markLost()
 	left := sv.deadline.left()
-	if left <= 0 {
-		sv.c.say("%s %s, and its time is over: %s is killed", sv.opts.name, what, sv.opts.command[0])
-		return
+	then := "is killed"
+	if left > 0 {
+		then = fmt.Sprintf("has %v to end", left.Round(time.Millisecond))
 	}
-	sv.c.say("%s %s: %s has %v to end", sv.opts.name, what, sv.opts.command[0], left.Round(time.Millisecond))
-	sv.child.group.end()
+	if !sv.c.asJSON { // the object says it
+		sv.c.say("%s %s, and %s %s: %s", sv.opts.name, what, sv.opts.command[0], then, why(sv.lock.Err()))
+	}
+	if left > 0 {
+		sv.child.group.end()
+	}
+}
+
+// why returns why a lock was lost, without its name.
+func why(err error) string {
+	var lost *redlock.LostError
+	if errors.As(err, &lost) {
+		return lost.Why()
+	}
+	return withoutPrefix(err)
 }
 
 // onTick kills the command if its time is over. It returns a channel that is closed when it must be

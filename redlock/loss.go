@@ -1,0 +1,211 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/lease"
+)
+
+// LossReason is why a lock ended under its holder, as a word for metrics and JSON.
+type LossReason string
+
+// The reasons.
+const (
+	// LossGone: so many nodes no longer have the lock's keys that no quorum can have them. The nodes
+	// were restarted or emptied, or the keys were evicted, expired early, or were deleted by someone,
+	// for example by redlock break. The nodes do not say which.
+	LossGone LossReason = "gone"
+	// LossNoQuorum: the lock was to be extended, and no quorum confirmed that in time.
+	LossNoQuorum LossReason = "no_quorum"
+	// LossPaused: this process did not run for more than a quarter of the validity, because the machine
+	// was suspended, or because the process was stopped or got no processor time.
+	LossPaused LossReason = "paused"
+	// LossExpired: the validity ended, and nothing extended the lock (WithAutoExtend).
+	LossExpired LossReason = "expired"
+	// LossNoProgress: the work reported no progress, so the lock was not extended (WithProgress).
+	LossNoProgress LossReason = "no_progress"
+	// LossClosed: the Locker was closed, and the lock was not released in time.
+	LossClosed LossReason = "closed"
+	// LossMaxHold: the lock was held for as long as WithMaxHold allows. The error matches ErrMaxHold,
+	// and not ErrLost.
+	LossMaxHold LossReason = "max_hold"
+)
+
+// LostError reports that a lock ended under its holder, and why. It matches ErrLost or, if Reason is
+// LossMaxHold, ErrMaxHold. It also matches every other LostError about the same end, and not the
+// errors in Votes. A LostError does not change. A later one about the same end may know the holder.
+type LostError struct {
+	Names  []string // of the lock
+	Reason LossReason
+	// Votes are the answers that showed the loss, if Reason is LossGone, or those to the last extension,
+	// if it is LossNoQuorum. Otherwise, or if no answer came in time, there may be none.
+	Votes []Vote
+	// Paused is how long this process did not run at least. It is 0 unless Reason is LossPaused.
+	Paused time.Duration
+	// Confirmed is the wall clock's time before the request by which a quorum last confirmed the lock.
+	Confirmed time.Time
+	// Overlap is the longest time in which another client may have held a name of the lock: the time
+	// from Confirmed until the error was made. While nodes keep what they acknowledged, another client
+	// has held it for no longer than For.
+	Overlap time.Duration
+	// For is the least time since the lock ended. Work done in that time may have overlapped with
+	// another holder's also if the nodes keep what they acknowledged.
+	For time.Duration
+	// Holder describes the client that held a name of the lock soon after its end, on a quorum of the
+	// nodes. It is nil if there was none, or if that is not known.
+	Holder *HeldError
+
+	end *lockEnd
+}
+
+// lockEnd is the end of a lock under its holder. All errors about that end share it.
+type lockEnd struct {
+	began, confirmed, over clock.Instant
+	// The nodes are to be asked who holds the names now.
+	asks   bool
+	holder atomic.Pointer[HeldError] // nil until they have answered
+}
+
+// Error describes the lock and what ended it.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%v: %s: %s", e.sentinel(), quoted(e.Names), e.Why())
+}
+
+// Why describes what ended the lock, without its names: for a message that has them.
+func (e *LostError) Why() string {
+	why := []string{e.event()}
+	if len(e.Votes) > 0 {
+		votes := make([]error, len(e.Votes))
+		for i, v := range e.Votes {
+			votes[i] = voteError{v}
+		}
+		why[0] += " [" + joinVotes(votes) + "]"
+	}
+	if e.Holder != nil {
+		why = append(why, "now "+e.Holder.Error())
+	}
+	if d := e.For.Round(time.Millisecond); d > 0 {
+		why = append(why, fmt.Sprintf("it ended %v ago", d))
+	}
+	if e.Reason != LossMaxHold && e.Overlap > 0 {
+		// Rounded up, because it is a bound.
+		d := (e.Overlap + time.Millisecond - 1).Truncate(time.Millisecond)
+		why = append(why, fmt.Sprintf("another client may have held it for up to %v", d))
+	}
+	return strings.Join(why, "; ")
+}
+
+// event describes what happened.
+func (e *LostError) event() string {
+	switch e.Reason {
+	case LossGone:
+		refused := 0
+		for _, v := range e.Votes {
+			if v.Outcome == OutcomeRefused {
+				refused++
+			}
+		}
+		return fmt.Sprintf("%d of %d nodes no longer hold it", refused, len(e.Votes))
+	case LossNoQuorum:
+		return "no quorum has confirmed it since " + e.Confirmed.UTC().Format("2006-01-02T15:04:05.000Z")
+	case LossPaused:
+		return fmt.Sprintf("this process did not run for %v", e.Paused.Round(time.Millisecond))
+	case LossNoProgress:
+		return "the work reported no progress, so nothing extended it"
+	case LossClosed:
+		return "the Locker was closed before the lock was released"
+	case LossMaxHold:
+		return "the time of WithMaxHold is over"
+	}
+	return "its validity is over, and nothing extended it"
+}
+
+// Is reports whether target is ErrLost, or ErrMaxHold, or another error about the same end.
+func (e *LostError) Is(target error) bool {
+	if same, ok := target.(*LostError); ok { //nolint:errorlint // errors.Is unwraps
+		return e.end != nil && e.end == same.end
+	}
+	return target == e.sentinel() //nolint:errorlint // errors.Is unwraps
+}
+
+func (e *LostError) sentinel() error {
+	if e.Reason == LossMaxHold {
+		return ErrMaxHold
+	}
+	return ErrLost
+}
+
+// asOf returns the error about the same end as it is at an instant, for a handle with these names.
+func (e *LostError) asOf(now clock.Instant, names []string) *LostError {
+	later := *e
+	later.Names = names
+	later.For, later.Overlap = max(0, now.Sub(e.end.over)), max(0, now.Sub(e.end.confirmed))
+	if later.Holder == nil {
+		later.Holder = e.end.holder.Load()
+	}
+	return &later
+}
+
+// loss returns why the lock ends now under its holder. The log has a pause of the process first.
+func (lk *Lock) loss() *LostError {
+	pause := lk.l.lastPause()
+	lk.mu.Lock()
+	asked, votes := lk.unconfirmedLocked()
+	why := lk.lease.Loss(lease.Facts{Asked: asked, PausedFrom: pause.From, PausedUntil: pause.Until})
+	lk.mu.Unlock()
+	e := lk.lostBy(why)
+	switch why {
+	case lease.Gone, lease.NoQuorum:
+		e.Votes = votes
+	case lease.Paused:
+		e.Paused = pause.For()
+	}
+	// After other losses the nodes still had the keys, or do not answer.
+	e.end.asks = why == lease.Gone || why == lease.Paused
+	return e
+}
+
+// lostBy returns the error of a loss.
+func (lk *Lock) lostBy(why lease.Loss) *LostError {
+	root := lk.root() // only its extensions confirm the lease of a share
+	root.mu.Lock()
+	end := &lockEnd{began: lk.hold.Began, confirmed: root.lease.Confirmed()}
+	root.mu.Unlock()
+	lk.mu.Lock()
+	end.over = lk.lease.Over()
+	lk.mu.Unlock()
+	now := lk.l.now()
+	e := &LostError{Reason: LossReason(why.String()), end: end}
+	e.Confirmed = time.UnixMicro(lk.l.set.wall()).Add(-now.Sub(end.confirmed))
+	return e.asOf(now, lk.hold.Names)
+}
+
+// named returns the reason of an end as the error of a call: with the lock's names, and as of now.
+func (lk *Lock) named(cause error) error {
+	var lost *LostError
+	if errors.As(cause, &lost) && lost.end != nil {
+		return lost.asOf(lk.l.now(), lk.hold.Names)
+	}
+	return fmt.Errorf("%w: %s", cause, quoted(lk.hold.Names))
+}
+
+// Err returns nil while the lock is valid and has not ended its context, and afterwards the reason. It
+// matches what context.Cause returns for Lock.Context, and a *LostError is as of now. So after Release
+// it matches ErrReleased, whatever Release returned. If the context of the caller of Do has ended, and
+// not the lock, it is nil. It needs no network, and is safe for concurrent use.
+//
+// Join it to the error of work that the end of the lock may have cut short: that error often is no more
+// than context.Canceled.
+func (lk *Lock) Err() error {
+	lk.applyDue()
+	cause := lk.contextCause()
+	if cause == nil {
+		return nil
+	}
+	return lk.named(cause)
+}

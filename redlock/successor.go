@@ -1,0 +1,69 @@
+package redlock
+
+import (
+	"errors"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
+)
+
+// maxAsking bounds how many locks that were lost are asked about at a time: all locks of a process may
+// be lost together.
+const maxAsking = 64
+
+// askSuccessor asks the nodes who holds the names of a lock that was lost, and logs the loss when they
+// have answered. It follows the undo, so the answers do not show the lock itself. It waits for nothing,
+// and needs no goroutine.
+func (lk *Lock) askSuccessor() {
+	lost := lk.lost()
+	if lost == nil || !lost.end.asks {
+		return
+	}
+	l := lk.l
+	if l.asking.Add(1) > maxAsking || l.isClosed() {
+		l.asking.Add(-1)
+		lk.logLost(lost)
+		return
+	}
+	r := l.inspectRound(&successorEvents, lk, lk.hold.Names)
+	r.Rule = vote.AfterAll
+	r.Arm(l.readTimeout())
+	r.Send(nil, nil)
+}
+
+// successorEvents are the events of that query; its owner is the Lock.
+var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
+	lk := r.Owner.(*Lock)
+	lk.l.asking.Add(-1)
+	lost := *lk.lost()
+	lost.Holder = lk.successor(r)
+	lost.end.holder.Store(lost.Holder)
+	lk.logLost(&lost)
+}}
+
+// successor returns the holder that a query found: of several, the one whose keys are kept longest. It
+// returns nil if no other token is on a quorum.
+func (lk *Lock) successor(r *vote.Round) (found *HeldError) {
+	r.View(func(s vote.Results) {
+		for name := range r.Names {
+			for token, left := range waiting.TokensHolding(s, name) {
+				kept, ok := quorum.Supported(left, s.Need)
+				if !ok || token == "" || token == lk.args.Token() || found != nil && !command.Outlasts(kept, found.Remaining) {
+					continue
+				}
+				found = &HeldError{Owner: command.Owner(token), Remaining: kept}
+			}
+		}
+	})
+	return found
+}
+
+// lost returns why the lock has ended under its holder, or nil.
+func (lk *Lock) lost() (lost *LostError) {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	errors.As(lk.cause, &lost)
+	return lost
+}
