@@ -92,8 +92,8 @@ func (m *metrics) begin() {
 	if m.attributes != nil {
 		return
 	}
-	for _, end := range []string{"lost", "max_hold"} {
-		m.losses.Add(background, 0, with([]attribute.KeyValue{endReasonKey.String(end)}))
+	for _, why := range lossReasons {
+		m.losses.Add(background, 0, with([]attribute.KeyValue{lossKey.String(string(why))}))
 	}
 }
 
@@ -155,7 +155,7 @@ func (m *metrics) ended(e redlock.HoldEvent) {
 	case "released":
 		m.validity.Record(e.Context, e.Validity.Seconds(), with(m.of(e.Names)))
 	case "lost", "max_hold":
-		m.losses.Add(e.Context, 1, with(m.of(e.Names, endReasonKey.String(end))))
+		m.losses.Add(e.Context, 1, with(m.of(e.Names, loss(e.Cause))))
 	}
 }
 

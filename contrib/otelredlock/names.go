@@ -20,6 +20,7 @@ const (
 	namesKey     = attribute.Key("redlock.names")            // of the lock; on spans only
 	outcomeKey   = attribute.Key("redlock.outcome")          // of an attempt, acquisition, extension or release; on spans also of a node's vote
 	endReasonKey = attribute.Key("redlock.end_reason")       // why a hold ended
+	lossKey      = attribute.Key("redlock.loss_reason")      // why a lock ended under its holder
 	automaticKey = attribute.Key("redlock.extend.automatic") // whether an extension was automatic
 	nodeKey      = attribute.Key("redlock.node")             // the node's name
 	operationKey = attribute.Key("redlock.operation")        // of a request to a node
@@ -60,6 +61,20 @@ func reason(err error) string {
 		}
 	}
 	return "other"
+}
+
+// lossReasons are the values of redlock.loss_reason.
+var lossReasons = []redlock.LossReason{
+	redlock.LossGone, redlock.LossNoQuorum, redlock.LossPaused, redlock.LossExpired, redlock.LossNoProgress, redlock.LossClosed, redlock.LossMaxHold,
+}
+
+// loss returns why a lock ended under its holder.
+func loss(err error) attribute.KeyValue {
+	var lost *redlock.LostError
+	if !errors.As(err, &lost) || !slices.Contains(lossReasons, lost.Reason) {
+		return lossKey.String("other")
+	}
+	return lossKey.String(string(lost.Reason))
 }
 
 // outcome returns a word for success, or for the reason of a failure. failed reports a fault: not a

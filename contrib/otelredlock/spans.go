@@ -37,9 +37,15 @@ func (t *spans) span(m redlock.EventInfo, name string, took time.Duration, err e
 		s.SetStatus(codes.Error, text)
 	}
 	var decision *redlock.QuorumError
-	if errors.As(err, &decision) {
+	var lost *redlock.LostError
+	switch {
+	case errors.As(err, &decision):
 		for _, v := range decision.Votes {
 			s.AddEvent("redlock.vote", trace.WithTimestamp(m.At.Add(v.Took-took)), trace.WithAttributes(ballot(v)...))
+		}
+	case errors.As(err, &lost): // their times count from an extension, and not from the acquisition
+		for _, v := range lost.Votes {
+			s.AddEvent("redlock.vote", trace.WithTimestamp(m.At), trace.WithAttributes(ballot(v)...))
 		}
 	}
 }
@@ -71,7 +77,7 @@ func (t *spans) ended(e redlock.HoldEvent) {
 	of := []attribute.KeyValue{endReasonKey.String(end)}
 	var err error
 	if end == "lost" || end == "max_hold" {
-		err, of = e.Cause, append(of, errorType(end))
+		err, of = e.Cause, append(of, errorType(end), loss(e.Cause))
 	}
 	t.span(e.EventInfo, "redlock.hold", e.Held, err, of...)
 }

@@ -76,6 +76,7 @@ func TestARefusalIsNoErrorAndALossIsOne(t *testing.T) {
 		hold := w.ended("redlock.hold")[0]
 		require.Equal(t, codes.Error, hold.Status().Code)
 		require.Equal(t, "lost", attributes(hold)["error.type"])
+		require.Equal(t, "paused", attributes(hold)["redlock.loss_reason"])
 	})
 }
 
