@@ -1,0 +1,62 @@
+//go:build unix
+
+package integration
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/integration/redistest"
+)
+
+// A duty officer tells them apart by the one line that redlock run prints.
+func TestThreeDisastersAreToldApartByOneLine(t *testing.T) {
+	for name, d := range map[string]struct {
+		says   string
+		happen func(t *testing.T, nodes []*redistest.Node, r *running)
+	}{
+		"no quorum for 8 s": {"no quorum has confirmed it since ", func(t *testing.T, nodes []*redistest.Node, _ *running) {
+			t.Helper()
+			for _, n := range nodes[:2] {
+				n.Pause(t)
+			}
+			time.Sleep(8 * time.Second)
+			for _, n := range nodes[:2] {
+				n.Unpause(t)
+			}
+		}},
+		"FLUSHALL on all servers": {" of 3 nodes no longer hold it [", func(t *testing.T, nodes []*redistest.Node, _ *running) {
+			t.Helper()
+			for _, n := range nodes {
+				n.Do(t, "FLUSHALL")
+			}
+		}},
+		"a holder that was stopped for 7 s": {"this process did not run for ", func(t *testing.T, _ []*redistest.Node, r *running) {
+			t.Helper()
+			require.NoError(t, r.Process.Signal(syscall.SIGSTOP))
+			time.Sleep(7 * time.Second)
+			require.NoError(t, r.Process.Signal(syscall.SIGCONT))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := masters(t, 3)
+			c := buildCommand(t, nodes)
+			l := open(t, nodes)
+			answered(t, l)
+			r := c.start(t, "run", "--ttl", "6s", "--grace", "1s", "disaster", "--", "sh", "-c", "echo ready; cat")
+			require.Equal(t, "ready", r.line(t))
+			heldEverywhere(t, nodes, "disaster")
+			d.happen(t, nodes, r)
+			status, _ := r.exit(t)
+			require.Equal(t, exitLost, status)
+			said := strings.Split(strings.TrimSpace(r.stderr.String()), "\n")
+			require.Len(t, said, 1, "%s", &r.stderr)
+			require.Contains(t, said[0], d.says)
+			require.Contains(t, said[0], "another client may have held it for up to ")
+		})
+	}
+}
