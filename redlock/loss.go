@@ -127,10 +127,10 @@ func (e *LostError) event() string {
 
 // Is reports whether target is ErrLost, or ErrMaxHold, or another error about the same end.
 func (e *LostError) Is(target error) bool {
-	if same, ok := target.(*LostError); ok { //nolint:errorlint // errors.Is unwraps
+	if same, ok := target.(*LostError); ok {
 		return e.end != nil && e.end == same.end
 	}
-	return target == e.sentinel() //nolint:errorlint // errors.Is unwraps
+	return target == e.sentinel()
 }
 
 func (e *LostError) sentinel() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,7 +124,7 @@ func TestEveryReasonOfALossIsTold(t *testing.T) {
 					require.ErrorIs(t, context.Cause(k.Context()), ErrClosed)
 					require.ErrorIs(t, k.Err(), ErrClosed, "that ended its context")
 				} else {
-					lostCause(t, k)
+					require.Equal(t, reason, lostCause(t, k).Reason)
 				}
 			})
 		})
@@ -254,10 +255,10 @@ func TestAFailedExtensionConfirmsNothing(t *testing.T) {
 // failed yet.
 func TestAnExtensionWithoutAnAnswerIsNoQuorum(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
-		k := take(t, l, "a", 10*time.Second, WithAutoExtend())
 		for _, n := range nodes {
 			defer silent(n, command.Extend)()
 		}
+		k := take(t, l, "a", 10*time.Second, WithAutoExtend())
 		pass(10 * time.Second)
 		lost := lostCause(t, k)
 		require.Equal(t, LossNoQuorum, lost.Reason)
@@ -359,14 +360,16 @@ func TestFewOfManyLocksThatAreLostTogetherAreAskedAbout(t *testing.T) {
 	log := &logged{}
 	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		const many = 3 * maxAsking
+		for _, n := range nodes {
+			n.script = func(_ *fakeNode, c *command.Command) bool { return c.Op == command.Inspect && c.MarkSent() } // no answer
+		}
 		for i := range many {
-			_, err := l.TryAcquire(bg, fmt.Sprint(i), 3*time.Second, WithAutoExtend())
+			_, err := l.TryAcquire(bg, strconv.Itoa(i), 3*time.Second, WithAutoExtend())
 			require.NoError(t, err)
 		}
 		for _, n := range nodes {
-			n.script = func(_ *fakeNode, c *command.Command) bool { return c.Op == command.Inspect && c.MarkSent() } // no answer
 			for i := range many {
-				n.forgetKey(fmt.Sprint(i))
+				n.forgetKey(strconv.Itoa(i))
 			}
 		}
 		pass(time.Second)
@@ -484,7 +487,9 @@ func TestTheQueryForTheNextHolderFollowsTheUndo(t *testing.T) {
 		require.Error(t, k.Err())
 		pass(time.Second)
 		fl.answered()
-		require.Nil(t, k.Err().(*LostError).Holder)
+		var lost *LostError
+		require.ErrorAs(t, k.Err(), &lost)
+		require.Nil(t, lost.Holder)
 		fl.each(func(m *fakeredis.Master) {
 			require.Equal(t, []command.Op{command.Release, command.Inspect}, asked(m), m.Name())
 		})

@@ -1,7 +1,5 @@
 package quorum
 
-import "math/bits"
-
 // MaxNodes is the largest number of nodes of a vote.
 const MaxNodes = 64
 
@@ -18,4 +16,9 @@ func (s Nodes) With(node int) Nodes { return s | 1<<node }
 func (s Nodes) Without(node int) Nodes { return s &^ (1 << node) }
 
 // Len returns the number of nodes in the set.
-func (s Nodes) Len() int { return bits.OnesCount64(uint64(s)) }
+func (s Nodes) Len() (n int) {
+	for ; s != 0; s &= s - 1 {
+		n++
+	}
+	return n
+}
