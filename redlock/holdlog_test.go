@@ -35,19 +35,17 @@ const (
 func TestANodeThatLostTheKeysOfTenThousandLocksIsOneLine(t *testing.T) {
 	const many = 10_000
 	log := &logged{}
-	inBubble(t, 3, func(fl *testbed) {
-		fl.lateAt(2)
-		l := fl.locker(WithLogger(log.logger()))
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
 		held := make([]*Lock, many)
 		for i := range held {
 			k, err := l.TryAcquire(bg, strconv.Itoa(i), 30*time.Second, WithAutoExtend())
 			require.NoError(t, err)
 			held[i] = k
 		}
-		fl.answered()
-		require.NoError(t, fl.masters[0].Restart(false))
+		for i := range many {
+			nodes[0].forgetKey(strconv.Itoa(i))
+		}
 		pass(25 * time.Second)
-		fl.answered()
 		lines := log.with(lacksKeys)
 		require.Len(t, lines, 1)
 		require.Contains(t, lines[0], "level=WARN")
@@ -63,7 +61,7 @@ func TestANodeThatLostTheKeysOfTenThousandLocksIsOneLine(t *testing.T) {
 		require.Contains(t, lines[0], "level=INFO")
 		require.Contains(t, lines[0], "node=n1 locks=10000")
 		require.Len(t, log.lines(), 2)
-	})
+	}, WithLogger(log.logger()))
 }
 
 func TestANodeThatLostOneKeyIsAWarningWhichEndsWithTheRepair(t *testing.T) {
