@@ -48,7 +48,7 @@ var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
 func (lk *Lock) successor(r *vote.Round) (found *HeldError) {
 	r.View(func(s vote.Results) {
 		for name := range r.Names {
-			for token, left := range waiting.TokensHolding(s, name) {
+			for token, left := range waiting.TokensHolding(s.KeyStates, name) {
 				kept, ok := quorum.Supported(left, s.Need)
 				if !ok || token == "" || token == lk.args.Token() || found != nil && !command.Outlasts(kept, found.Remaining) {
 					continue
