@@ -88,7 +88,7 @@ func TestClientsThatDoNotAgreeAreRefused(t *testing.T) {
 		"the names are swapped":          (&site{nodes: []*redistest.Node{servers[1], servers[0], servers[2]}}).client(t, nil, guard),
 		"the list is another subset":     (&site{nodes: servers[:2]}).client(t, nil, guard),
 	} {
-		refusedIn(t, l, "is guarded by clients with another list of nodes, another maxTTL or another name for it")
+		refusedIn(t, l, "give all clients the same settings: ")
 		await(t, "the first node is foreign if "+differs+" differs", func() bool {
 			r, err := l.Admit(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)

@@ -23,10 +23,10 @@ func TestTLSOnOneSideOnlyIsSaid(t *testing.T) {
 		config pool.Config
 		want   string
 	}{
-		"only the server": {pool.Config{Name: "a", Address: secured[0].Addr()}, "it may be one with TLS: use TLS there (rediss:// in the URL)"},
+		"only the server": {pool.Config{Name: "a", Address: secured[0].Addr()}, "the server speaks TLS on this port: use TLS there (rediss:// in the URL)"},
 		"only the client": {pool.Config{Name: "a", Address: plain[0].Addr(), TLS: func(context.Context) (*tls.Config, error) {
 			return &tls.Config{MinVersion: tls.VersionTLS12}, nil
-		}}, "a server without TLS has a URL with redis:// and not rediss://"},
+		}}, "the server does not speak TLS on this port: use no TLS there (redis:// in the URL)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, err := pool.Open(c.config)

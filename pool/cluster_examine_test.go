@@ -235,7 +235,7 @@ func keyOn(cl *fakeredis.Cluster, m *fakeredis.Master) string {
 
 func TestWhoNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
 	withAnnounced(t, unreached, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		const named = "; its Cluster (c-1:6379) named 192.0.2.1:7000: if clients can't reach this address, set cluster-announce-ip and " +
+		const named = "; its Cluster (c-1:6379) named this address: if clients can't reach it, set cluster-announce-ip and " +
 			"cluster-announce-port on that server"
 		r := acquiring("A", longTTL, keyOn(cl, cl.Masters[2])).on(n).reply(t)
 		require.ErrorContains(t, r.Err, "connection refused"+named)

@@ -61,8 +61,7 @@ func (sh *shard) unreachable(_ string, err error) error {
 	sh.cluster.mu.Lock()
 	by := sh.namedBy
 	sh.cluster.mu.Unlock()
-	return namedError(err, fmt.Sprintf("its Cluster (%s) named %s: if clients can't reach this address, set cluster-announce-ip and "+
-		"cluster-announce-port on that server", by, sh.address))
+	return namedError(err, "its Cluster ("+by+")", sh.address, "set cluster-announce-ip and cluster-announce-port on that server")
 }
 
 // connEnded queries the slot map: another master may have the slots now.

@@ -23,9 +23,8 @@ const (
 	queryTimeout  = time.Second
 )
 
-// maxCandidates bounds the masters that are queried in one round, and maxReasons the errors that
-// are reported.
-const maxCandidates, maxReasons = 16, 8
+// maxCandidates bounds the masters that are queried in one round.
+const maxCandidates = 16
 
 // refreshLoop queries the slot map until ctx is done.
 func (cl *cluster) refreshLoop(ctx context.Context) {
@@ -67,20 +66,13 @@ func (cl *cluster) refresh(ctx context.Context) error {
 	var errs []error
 	// The first answer is believed. A wrong map costs redirects only, because every master refuses
 	// slots that it does not own.
-	candidates := cl.candidates()
-	for _, address := range candidates {
+	for _, address := range cl.candidates() {
 		all, err := cl.ask(ctx, address)
 		if err == nil {
 			cl.apply(all, address)
 			return nil
 		}
-		// A text for each of 1,024 members would fill the log.
-		if len(errs) < maxReasons {
-			errs = append(errs, fmt.Errorf("%s: %w", address, withoutContextError(err)))
-		}
-	}
-	if more := len(candidates) - len(errs); more > 0 {
-		errs = append(errs, fmt.Errorf("and %d more", more))
+		errs = append(errs, fmt.Errorf("%s: %w", address, withoutContextError(err)))
 	}
 	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", cl.node.cfg.Name, oneline.Join(errs...))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +43,8 @@ func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn
 func (c Config) connect(ctx context.Context) (net.Conn, error) {
 	if c.Dial == nil {
 		d := net.Dialer{KeepAliveConfig: keepAlive}
-		return d.DialContext(ctx, c.Network, c.Address)
+		conn, err := d.DialContext(ctx, c.Network, c.Address)
+		return conn, withoutAddress(err, c.Address)
 	}
 	conn, err := c.Dial(ctx, c.Network, c.Address)
 	if err == nil && conn == nil {
@@ -75,10 +77,40 @@ func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 		cfg.ServerName = c.host()
 	}
 	conn := tls.Client(raw, cfg)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, handshakeError(err)
+	if err := c.handshakeTLS(ctx, conn); err != nil {
+		return nil, fmt.Errorf("TLS handshake: %w", handshakeError(err))
 	}
 	return conn, nil
+}
+
+// handshakeTLS runs a TLS handshake. A Redis without TLS neither answers it nor closes the connection.
+// So a second connection asks in plain text if the handshake takes long, and an answer ends it.
+func (c Config) handshakeTLS(ctx context.Context, conn *tls.Conn) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var probe sync.WaitGroup
+	probe.Go(func() {
+		if silentFor(ctx, probeAfter) && c.speaksPlain(ctx) {
+			cancel(errNoTLS)
+		}
+	})
+	err := conn.HandshakeContext(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errNoTLS) {
+		err = errNoTLS
+	}
+	cancel(nil)
+	probe.Wait()
+	return err
+}
+
+// probeAfter is well below the node timeout, so that the first acquisition reports what was found.
+const probeAfter = 100 * time.Millisecond
+
+// silentFor waits, and reports whether ctx has not ended meanwhile.
+func silentFor(ctx context.Context, d time.Duration) bool {
+	over, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-over.Done()
+	return ctx.Err() == nil
 }
 
 // host returns the host of the address, or the whole address if it has no port.
@@ -106,12 +138,33 @@ func (c Config) credentials(ctx context.Context) (user, password string, err err
 
 // dialFailed returns the error of a dial. The text is made printable, because it may contain what a
 // server or a proxy sent. The error of a context is shown, but it is not the cause.
+//
+// The address is left out where another part of the text has it: the name of the node, or what says who
+// named the address.
 func (c Config) dialFailed(err error) error {
-	e := dialError{text: fmt.Sprintf("pool: dialling %s: %s", c, oneline.Printable(err.Error()))}
+	where := ""
+	if !strings.Contains(c.Name, c.Address) && c.Sentinels == nil && len(c.Cluster) == 0 {
+		where = " to " + c.String()
+	}
+	e := dialError{text: fmt.Sprintf("pool: no connection%s: %s", where, oneline.Printable(strings.ReplaceAll(err.Error(), "pool: ", "")))}
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		e.cause = err
 	}
 	return e
+}
+
+// withoutAddress returns the error of a net.Dialer without the address that was dialled. If a name was
+// resolved to another address, the error keeps that one.
+func withoutAddress(err error, address string) error {
+	var op *net.OpError
+	var lookup *net.DNSError
+	switch {
+	case errors.As(err, &lookup):
+		return dialError{text: "lookup: " + lookup.Err, cause: err}
+	case errors.As(err, &op) && op.Addr != nil && op.Addr.String() == address:
+		return dialError{text: op.Err.Error(), cause: err}
+	}
+	return err
 }
 
 // dialError is a node's failure to dial. It matches no error of a context, even if the library's

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -36,7 +37,7 @@ func checkGreeting(first []byte) error {
 	what := ""
 	switch {
 	case strings.HasPrefix(sent, "\x15\x03"): // an alert: it could not read a plain command
-		return strangerError("a server with TLS answered: " + useTLS)
+		return errNeedsTLS
 	case strings.HasPrefix(sent, "HTTP/"):
 		what = "an HTTP server"
 	case strings.HasPrefix(sent, "SSH-"):
@@ -64,22 +65,70 @@ func isClosing(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// handshakeError explains why a TLS handshake failed, if the server may have no TLS. Redis without TLS
-// neither answers it nor closes the connection.
+// handshakeError explains why a TLS handshake failed, if the server may have no TLS.
 func handshakeError(err error) error {
 	var header tls.RecordHeaderError
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("TLS handshake: %w: a Redis without TLS does not answer it: %s, or look at the server's process", err, useNoTLS)
 	case isClosing(err):
-		return fmt.Errorf("TLS handshake: %w: the port may be one without TLS: %s", err, useNoTLS)
+		return fmt.Errorf("%w: the port may be one without TLS: %s", err, useNoTLS)
 	case !errors.As(err, &header) || header.RecordHeader[0] < ' ': // a record of TLS, if of a wrong version
-		return fmt.Errorf("TLS handshake: %w", err)
+		return err
 	}
 	if stranger := checkGreeting(header.RecordHeader[:]); stranger != nil {
-		return fmt.Errorf("TLS handshake: %w", stranger)
+		return stranger
 	}
-	return fmt.Errorf("TLS handshake: a Redis without TLS answered: %s", useNoTLS)
+	return errNoTLS
+}
+
+// The server has TLS and the client has none, or the other way round.
+const (
+	errNeedsTLS = strangerError("the server speaks TLS on this port: " + useTLS)
+	errNoTLS    = strangerError("the server does not speak TLS on this port: " + useNoTLS)
+)
+
+// speaksPlain reports whether the server answers a command without TLS, as Redis does. It uses a
+// connection of its own.
+func (c Config) speaksPlain(ctx context.Context) bool {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+		return false
+	}
+	var first [1]byte
+	_, err = io.ReadFull(conn, first[:])
+	return err == nil && (first[0] == '+' || first[0] == '-')
+}
+
+// speaksTLS reports whether the server answers a TLS handshake, whatever its certificate is worth. It uses
+// a connection of its own.
+func (c Config) speaksTLS(ctx context.Context) bool {
+	raw, err := c.connect(ctx)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = raw.Close() }()
+	err = tls.Client(raw, &tls.Config{ServerName: c.host(), MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
+	var untrusted *tls.CertificateVerificationError
+	var alert tls.AlertError
+	return err == nil || errors.As(err, &untrusted) || errors.As(err, &alert)
+}
+
+// noGreeting explains an error before the server's first reply. Redis with TLS closes a connection without
+// TLS and sends nothing, so a TLS handshake on another connection shows what it is.
+func (n *Node) noGreeting(ctx context.Context, s *rawConn, err error) error {
+	if s.in != nil && !s.in.greeted && n.cfg.TLS == nil && isClosing(err) {
+		cfg := *n.cfg
+		cfg.Address = cmp.Or(s.address, cfg.Address)
+		if cfg.speaksTLS(ctx) {
+			return errNeedsTLS
+		}
+	}
+	return noGreeting(s.in, n.cfg.TLS != nil, err)
 }
 
 // noGreeting explains an error of the network before a server's first reply. in is nil if a wrapped pool

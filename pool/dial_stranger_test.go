@@ -3,16 +3,20 @@ package pool
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
 // stranger is a TCP server on which each connection is served by serve, and then closed.
@@ -40,6 +44,39 @@ func answersBy(text string) func(net.Conn) {
 	}
 }
 
+// plainRedis waits for a line, as a Redis without TLS does with the first message of TLS.
+func plainRedis(conn net.Conn) {
+	for lines := bufio.NewReader(conn); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if line == "PING\r\n" {
+			_, _ = io.WriteString(conn, "+PONG\r\n")
+		}
+	}
+}
+
+// closesWithoutTLS is a server with TLS that closes another connection without a reply, as Redis does.
+func closesWithoutTLS(server *httptest.Server) func(net.Conn) {
+	return func(conn net.Conn) {
+		first := bufio.NewReader(conn)
+		if kind, err := first.Peek(1); err != nil || kind[0] != 0x16 {
+			return
+		}
+		secured := tls.Server(peeked{conn, first}, server.TLS)
+		_ = secured.Handshake()
+	}
+}
+
+// peeked is a connection of which something was read.
+type peeked struct {
+	net.Conn
+	first io.Reader
+}
+
+func (p peeked) Read(b []byte) (int, error) { return p.first.Read(b) }
+
 // whyUnusable returns the error of a vote, and that of an examination.
 func whyUnusable(t *testing.T, n *Node) (vote, examination error) {
 	t.Helper()
@@ -58,7 +95,7 @@ func TestWhatIsNoRedisIsNamed(t *testing.T) {
 		serve func(net.Conn)
 		want  string
 	}{
-		"a TLS alert":             {answersBy("\x15\x03\x03\x00\x02\x02\x46"), "a server with TLS answered: use TLS there (rediss:// in the URL)"},
+		"a TLS alert":             {answersBy("\x15\x03\x03\x00\x02\x02\x46"), "the server speaks TLS on this port: use TLS there (rediss:// in the URL)"},
 		"closed":                  {func(conn net.Conn) { _, _ = bufio.NewReader(conn).ReadByte() }, "closed the connection without a reply"},
 		"HTTP":                    {answersBy("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"), "an HTTP server answered, and no Redis: correct the port"},
 		"SSH":                     {greets("SSH-2.0-OpenSSH_9.6\r\n"), "an SSH server answered, and no Redis: correct the port"},
@@ -97,8 +134,9 @@ func TestATLSHandshakeWithAServerWithoutTLSSaysWhatAnswered(t *testing.T) {
 		serve func(net.Conn)
 		want  []string
 	}{
-		"Redis waits":   {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, []string{"context deadline exceeded", "a Redis without TLS does not answer it", noTLS}},
-		"Redis refuses": {greets("-DENIED Redis is running in protected mode\r\n"), []string{"a Redis without TLS answered", noTLS}},
+		"Redis waits":   {plainRedis, []string{"pool: no connection: TLS handshake: the server does not speak TLS on this port: " + noTLS}},
+		"Redis refuses": {greets("-DENIED Redis is running in protected mode\r\n"), []string{"the server does not speak TLS on this port", noTLS}},
+		"frozen":        {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, []string{"TLS handshake: context deadline exceeded"}},
 		"HTTP":          {answersBy("HTTP/1.0 400 Bad Request\r\n\r\n"), []string{"an HTTP server answered", "correct the port"}},
 		"SSH":           {greets("SSH-2.0-OpenSSH_9.6\r\n"), []string{"an SSH server answered"}},
 		"MySQL":         {greets(mysqlGreeting), []string{"a MySQL server answered"}},
@@ -120,7 +158,7 @@ func TestATLSHandshakeWithAServerWithoutTLSSaysWhatAnswered(t *testing.T) {
 }
 
 func TestMembersAndSentinelsWithoutTLSAreTold(t *testing.T) {
-	silent := stranger(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	silent := stranger(t, plainRedis)
 	for what, c := range map[string]Config{
 		"Cluster":   {Cluster: []string{silent}, TLS: verifyingTLS},
 		"Sentinels": {Sentinels: &Sentinels{Master: "m", Addresses: []string{silent}, TLS: verifyingTLS, MaxAge: time.Second}},
@@ -130,7 +168,7 @@ func TestMembersAndSentinelsWithoutTLSAreTold(t *testing.T) {
 			n, err := Open(c)
 			require.NoError(t, err)
 			defer n.Close()
-			require.ErrorContains(t, examining().on(n).reply(t).Err, "a Redis without TLS does not answer it: "+useNoTLS)
+			require.ErrorContains(t, examining().on(n).reply(t).Err, "the server does not speak TLS on this port: "+useNoTLS)
 		})
 	}
 }
@@ -144,6 +182,34 @@ func TestAServerWithTLSNeedsIt(t *testing.T) {
 	defer n.Close()
 	vote, _ := whyUnusable(t, n)
 	require.ErrorContains(t, vote, useTLS)
+}
+
+// Redis with TLS closes a connection without TLS, as a proxy does whose server is down.
+func TestAServerWithTLSThatOnlyClosesTheConnectionIsRecognized(t *testing.T) {
+	t.Parallel()
+	server := tlsServer()
+	defer server.Close()
+	n, err := Open(Config{Address: stranger(t, closesWithoutTLS(server))})
+	require.NoError(t, err)
+	defer n.Close()
+	vote, _ := whyUnusable(t, n)
+	require.EqualError(t, vote, "pool: the server speaks TLS on this port: "+useTLS)
+}
+
+// It has to be known before the first vote ends, and a TLS handshake may last as long as a dial.
+func TestThatAServerHasNoTLSIsKnownWithinTheNodeTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Config{Name: "n1", Address: "h:1", TLS: verifyingTLS}
+		c.Dial = func(context.Context, string, string) (net.Conn, error) {
+			client, server := pipenet.Pipe("client", "server")
+			go plainRedis(server)
+			return client, nil
+		}
+		began := time.Now()
+		_, _, err := c.dialRaw(t.Context())
+		require.EqualError(t, err, "pool: no connection to rediss://h:1/0: TLS handshake: the server does not speak TLS on this port: "+useNoTLS)
+		require.Equal(t, probeAfter, time.Since(began))
+	}) // the bubble fails if a goroutine is left
 }
 
 func TestAWrappedPoolsServerThatIsNoRedisIsNamed(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // oldest is the first major version of Redis whose scripts and replication the rules rely on.
@@ -288,5 +289,5 @@ func unfitError(all []command.Finding) error {
 	}
 	// One error with all reasons: it becomes the vote of every command until a check finds the
 	// server fit.
-	return fmt.Errorf("pool: %w: %s", command.ErrUnfit, strings.Join(texts, "; "))
+	return fmt.Errorf("pool: %w: %s", command.ErrUnfit, oneline.List(texts, "; "))
 }

@@ -27,7 +27,6 @@ type guardState struct {
 	why      error          // why the node does not vote, unless it is quarantined
 	until    clock.Instant  // the end of the quarantine; 0 if there is none
 	timer    clock.Timer    // sends the next VerifyMarker after the quarantine
-	logged   bool           // it was logged that the node does not vote
 	soon     int            // answers in a row that the quarantine ends at once
 	pending  []pendingReply // replies that wait for the answer to VerifyMarker
 }
@@ -127,25 +126,16 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 		pc.fail(errRoleChanged)
 	}
 	now := n.cfg.Clock.Now()
-	var news string
-	var reason error // for the log: nil if the node votes again
 	pc.pipeline.mu.Lock()
 	// Even if the answer is outdated: a command that comes now must be able to ask.
 	g.inFlight = false
 	if !outdated {
 		g.applyLocked(rep, now)
-		news = g.logLineLocked()
 	}
 	why := g.whyNotVotingLocked(now)
-	if !g.votes {
-		reason = why
-	}
 	behind := g.pending
 	g.pending = nil
 	pc.pipeline.mu.Unlock()
-	if news != "" {
-		n.log(news, reason)
-	}
 	// Each gets the reason that was determined above, at one instant for all.
 	for _, u := range behind {
 		u.reply.Err = why
@@ -164,19 +154,6 @@ func (g *guardState) outdated(a *guard.MarkerStatus) bool {
 	return a.Status == guard.Marked && !g.conn.pipeline.node.cfg.Proxied && a.Marker != g.expected
 }
 
-// logLineLocked returns what to log, or nothing if it was logged before.
-func (g *guardState) logLineLocked() string {
-	switch {
-	case g.votes && g.logged:
-		g.logged = false
-		return "votes again"
-	case !g.votes && g.asked && !g.logged:
-		g.logged = true
-		return "does not vote"
-	}
-	return ""
-}
-
 // applyLocked stores the answer.
 func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 	n := g.conn.pipeline.node
@@ -189,7 +166,7 @@ func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 		g.votes = true
 		return
 	case rep.MarkerStatus.Status == guard.Foreign:
-		g.why = errForeignMarker(n.cfg.Name, rep.MarkerStatus.Marker)
+		g.why = errForeignMarker(n.cfg.Name, rep.MarkerStatus.Marker, g.nodeSet.Guard)
 		return
 	case rep.MarkerStatus.Status == guard.NoMaster:
 		g.why = errMarkerNoMaster(n.cfg.Name)

@@ -3,11 +3,11 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
-	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // errUnmarked is why a command does not count under the restart guard as long as the state of the
@@ -17,27 +17,38 @@ var errUnmarked = errors.New("pool: node is not admitted by the restart guard (n
 // errNoGuard reports a defect of the caller.
 var errNoGuard = errors.New("pool: guarded command without a restart guard")
 
-// mismatchError matches ErrGuardMismatch, and what it wraps.
-type mismatchError struct{ error }
+// mismatchError reports that the node's guard is not this client's. The text begins with what to do.
+type mismatchError string
 
-// Is reports whether target is ErrGuardMismatch.
-func (m mismatchError) Is(target error) bool { return target == command.ErrGuardMismatch }
+// Error returns what to do, and what differs.
+func (m mismatchError) Error() string { return "pool: " + string(m) }
 
-// Unwrap returns the error with the details, which matches ErrUnfit.
-func (m mismatchError) Unwrap() error { return m.error }
+// Is reports whether target is ErrGuardMismatch or ErrUnfit.
+func (m mismatchError) Is(target error) bool {
+	return target == command.ErrGuardMismatch || target == command.ErrUnfit
+}
 
 // errGuardedNode: docs/dev/rules.md rule 17, docs/dev/hazards.md H112.
 func errGuardedNode(node, marker string) error {
-	return mismatchError{fmt.Errorf("pool: %w: %s is guarded (key %s is %q), but this client has no restart guard and its locks would be unknown "+
-		"to the guard: use WithRestartGuard, or name the node in WithUnsafeNodes while the guard is introduced",
-		command.ErrUnfit, node, guard.Key, oneline.Printable(marker))}
+	maxTTL := ""
+	if m, err := guard.ParseMarker(marker); err == nil {
+		maxTTL = fmt.Sprintf(" with a maxTTL of %v", m.MaxTTL)
+	}
+	return mismatchError(fmt.Sprintf("use WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is "+
+		"introduced: %s is guarded (key %s), but this client has no restart guard and its locks would be unknown to the guard",
+		maxTTL, node, guard.Key))
 }
 
 // errForeignMarker: docs/dev/hazards.md H40.
-func errForeignMarker(node, marker string) error {
-	return mismatchError{fmt.Errorf("pool: %w: %s is guarded by clients with another list of nodes, another maxTTL or another name for it (key %s "+
-		"is %q), and those clients and this one do not exclude each other: give all clients the same settings; to change them, stop the old "+
-		"clients, wait their maxTTL, and delete the key", command.ErrUnfit, node, guard.Key, oneline.Printable(marker))}
+func errForeignMarker(node, marker string, ours *guard.Settings) error {
+	m, err := guard.ParseMarker(marker)
+	if err != nil {
+		return mismatchError(fmt.Sprintf("stop all clients, wait for the longest TTL, and delete %s's key %s: it is no marker of this "+
+			"version's restart guard (%v)", node, guard.Key, err))
+	}
+	return mismatchError(fmt.Sprintf("give all clients the same settings: %s is guarded by clients with other ones (%s), and those clients and "+
+		"this one do not exclude each other; to change the settings, stop the old clients, wait for their maxTTL of %v, and delete the node's "+
+		"key %s", node, strings.Join(ours.Mismatches(m, node), "; "), m.MaxTTL, guard.Key))
 }
 
 // errMarkerNoMaster reports a replica. Its copy of the marker is that of its master, so it says

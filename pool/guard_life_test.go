@@ -1,9 +1,6 @@
 package pool
 
 import (
-	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,44 +150,6 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 		require.Equal(t, int64(2), n.Stats().Dials)
 		require.Empty(t, m.Keys())
 	})
-}
-
-func TestThatANodeDoesNotVoteIsLoggedOnce(t *testing.T) {
-	log := &lines{}
-	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		f.Guard.MaxTTL = 10 * time.Minute
-		for range 30 {
-			acquiringUnder(f, "A", "k").on(n).reply(t)
-			time.Sleep(10 * time.Second)
-		}
-		time.Sleep(f.Guard.MaxTTL)
-		require.Equal(t, 1, log.count("does not vote"))
-		require.Equal(t, 1, log.count("votes again"))
-		require.Equal(t, 1, log.count(`level=INFO msg="redlock node: votes again"`))
-		mark(m, "nonsense?")
-		acquiringUnder(f, "A", "k").on(n).reply(t)
-		time.Sleep(time.Minute)
-		require.Equal(t, 2, log.count("does not vote"))
-	})
-}
-
-// lines has the lines of a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lines) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lines) count(what string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), what)
 }
 
 // A Locker has ended, and its last command is answered after the health check that drops its guard.

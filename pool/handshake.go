@@ -39,7 +39,7 @@ func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 		return err
 	}
 	if err := s.run(append(steps, behind...)); err != nil {
-		return n.kind.unreachable(s.address, n.abortReason(ctx, noGreeting(s.in, n.cfg.TLS != nil, err)))
+		return n.kind.unreachable(s.address, n.abortReason(ctx, n.noGreeting(ctx, s, err)))
 	}
 	return nil
 }
@@ -74,13 +74,16 @@ func (n *Node) abortReason(ctx context.Context, err error) error {
 	return fmt.Errorf("pool: the handshake took longer than the dial timeout of %v", n.cfg.DialTimeout)
 }
 
-// namedError returns err with who named the address, unless err is the reply of a server: that says
-// enough.
-func namedError(err error, named string) error {
+// namedError returns err with who named the address, and what to do if clients can't reach it. The reply of
+// a server says enough by itself.
+func namedError(err error, who, address, cure string) error {
 	if isServerError(err) {
 		return err
 	}
-	return &command.NamedError{Err: err, Named: named}
+	if strings.Contains(err.Error(), address) {
+		address = "this address"
+	}
+	return &command.NamedError{Err: err, Named: who + " named " + address + ": if clients can't reach it, " + cure}
 }
 
 // handshakeSteps returns the steps that every connection begins with. A wrapped pool's dial function

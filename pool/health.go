@@ -70,25 +70,10 @@ func (pc *pipeConn) checkSoon() {
 // checkFailed counts a check that the server answered by an error. Only the reader calls it.
 func (pc *pipeConn) checkFailed(err error) {
 	pc.pipeline.mu.Lock()
-	before := pc.whyUnfit()
 	// One failed check may be a slow script on the server. Several in succession mean that the server
 	// cannot vote.
 	if pc.health.failed++; pc.health.failed >= maxFailedChecks {
 		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health checks (INFO): %w", command.ErrUnfit, pc.pipeline.node.label, err)
 	}
-	// Read under the mutex, logged without it.
-	news := before == nil && pc.health.why != nil
 	pc.pipeline.mu.Unlock()
-	if news {
-		pc.logFitness()
-	}
-}
-
-// whyUnfit returns why the node does not vote, or nil. It needs pipeline.mu, except on the
-// reader, which alone changes the fields.
-func (pc *pipeConn) whyUnfit() error {
-	if pc.unfit != nil {
-		return pc.unfit
-	}
-	return pc.health.why
 }

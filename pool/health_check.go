@@ -201,24 +201,10 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	// Computed before the lock, because it builds texts.
 	unfit := unfitError(pc.pipeline.node.kind.findings(next.Facts))
 	pc.pipeline.mu.Lock()
-	news := (unfit == nil) != (pc.whyUnfit() == nil)
 	// approved is cleared: the next command of each node set passes all checks again.
 	pc.facts, pc.unfit, pc.approved = next, unfit, nil
 	pc.health.failed, pc.health.why = 0, nil
 	pc.pipeline.mu.Unlock()
-	if news {
-		pc.logFitness()
-	}
-}
-
-// logFitness logs whether the node votes. It is called by the goroutine that alone changes that,
-// without the mutex: a log line must not delay the pipeline.
-func (pc *pipeConn) logFitness() {
-	if why := pc.whyUnfit(); why != nil {
-		pc.pipeline.node.log("does not vote", why)
-		return
-	}
-	pc.pipeline.node.log("votes again", nil)
 }
 
 // roleChanged reports whether an error shows that the server is no longer the master that it was,

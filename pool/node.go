@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/internal/background"
 )
 
 // ErrClosed reports that the node was closed.
@@ -27,6 +29,7 @@ type Node struct {
 	exams     examineLimit
 	histories guardHistories
 	count     counters
+	lines     *background.Queue[logLine]
 }
 
 // Open makes a node with its own connections. It returns an error only for a wrong Config, never
@@ -55,6 +58,7 @@ func Open(cfg Config) (*Node, error) {
 func newNode(cfg *Config, d dialer) *Node {
 	n := &Node{cfg: cfg, dialer: d, label: cfg.Name}
 	n.kind, n.whole = single{n}, n
+	n.lines = background.NewQueue(maxLines, n.write)
 	return n
 }
 
@@ -123,29 +127,28 @@ func (n *Node) Close() error {
 	return n.dialer.close()
 }
 
-// maxLines bounds the log lines in progress, in case a handler blocks.
+// logLine is an event of the node's connections.
+type logLine struct {
+	msg string
+	err error
+}
+
+// maxLines bounds the lines that wait, in case a handler blocks.
 const maxLines = 16
 
-// log logs an event of the node's connections, on a separate goroutine: the handler is the
-// user's, and may block, panic, or close this node.
+// log logs an event of the node's connections, in the order of the events, on a separate goroutine: the
+// handler is the user's, and may block, panic, or close this node.
 func (n *Node) log(msg string, err error) {
-	if n.cfg.Logger == nil {
+	if n.cfg.Logger != nil {
+		_ = n.lines.Add(logLine{msg, err}) // or the line is dropped, because waiting for the handler would stop the node
+	}
+}
+
+func (n *Node) write(l logLine) {
+	defer func() { _ = recover() }() // a panic of the user's handler cannot be reported
+	if l.err != nil && !errors.Is(l.err, ErrClosed) {
+		n.cfg.Logger.Warn("redlock node: "+l.msg, "node", n.cfg.Name, "error", l.err)
 		return
 	}
-	// The line is dropped, because waiting for the handler would stop the node.
-	if n.count.lines.Add(1) > maxLines {
-		n.count.lines.Add(-1)
-		return
-	}
-	go func() {
-		defer func() {
-			_ = recover() // a panic of the user's handler cannot be reported
-			n.count.lines.Add(-1)
-		}()
-		if err != nil && !errors.Is(err, ErrClosed) {
-			n.cfg.Logger.Warn("redlock node: "+msg, "node", n.cfg.Name, "error", err)
-			return
-		}
-		n.cfg.Logger.Info("redlock node: "+msg, "node", n.cfg.Name)
-	}()
+	n.cfg.Logger.Info("redlock node: "+l.msg, "node", n.cfg.Name)
 }

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -127,7 +126,6 @@ func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
 		// A short connection counts as a failed dial. The pause then grows, so that a server
 		// that accepts connections only to drop them is not dialled without pause.
 		well := b.ended(lived)
-		pl.node.log("connection ended", err)
 		if pc.silent() {
 			pl.failUnsent(err) // nothing suggests that a dial would succeed now
 		} else if well {
@@ -136,11 +134,14 @@ func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
 			pl.node.kind.connEnded(pl)
 			return dialAtOnce // most likely a restart: commands wait for one dial
 		}
-	} else if pl.failUnsent(fmt.Errorf("pool: no connection: %w", err)) && ctx.Err() == nil {
-		// The commands that waited for this dial have failed, and further ones fail at once
-		// until there is a connection. So a dead node costs a caller no wait. Only the first
-		// of several failed dials is logged.
-		pl.node.log("dial failed", err)
+	} else {
+		// Only the first of several failed dials is logged, and before what it causes.
+		if !pl.failsAtOnce() && ctx.Err() == nil {
+			pl.node.log("dial failed", err)
+		}
+		// The commands that waited for this dial fail, and further ones fail at once until there
+		// is a connection. So a dead node costs a caller no wait.
+		pl.failUnsent(err)
 	}
 	// After failUnsent: what the pipeline does not fail may go to another shard of the
 	// Cluster.
@@ -221,14 +222,12 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	pl.armSweepLocked()
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
-	if pc.unfit != nil { // only this goroutine changes unfit
-		pc.logFitness()
-	}
 	err = pc.run()
 	if errors.Is(err, errProtocol) || errors.Is(err, errMergedReply) || errors.Is(err, ErrReplyLimit) {
 		pl.node.count.violations.Add(1)
 	}
 	left := pl.detach(pc)
+	pl.node.log("connection ended", err) // before what it causes
 	// After detach no goroutine reads or writes the connection, as close requires.
 	pc.raw.close()
 	// Answered after detach has queued the undos: what an owner submits when it gets the answer

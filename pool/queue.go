@@ -69,13 +69,11 @@ func (pl *pipeline) pruneLocked() (dropped []droppedCommand) {
 }
 
 // failUnsent makes new commands fail at once until there is a connection again, and fails those
-// that wait. Undos are kept while they may be needed. It reports whether commands did not fail at
-// once before.
-func (pl *pipeline) failUnsent(err error) (news bool) {
+// that wait. Undos are kept while they may be needed.
+func (pl *pipeline) failUnsent(err error) {
 	pl.mu.Lock()
 	// downErr is set under the lock under which the queue is emptied: a command is either in the
 	// queue by now, or rejected with downErr.
-	news = pl.downErr == nil
 	if pl.closed {
 		err = ErrClosed
 	}
@@ -95,5 +93,11 @@ func (pl *pipeline) failUnsent(err error) (news bool) {
 	pl.mu.Unlock()
 	// Outside mu, because this calls the owners of the commands.
 	failAll(dropped)
-	return news
+}
+
+// failsAtOnce reports whether new commands fail at once, because there is no connection.
+func (pl *pipeline) failsAtOnce() bool {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	return pl.downErr != nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode"
 
 	"github.com/gomodule/redigo/redis"
@@ -18,6 +19,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // planted sets a terminal's colour, reverses the direction of its text, and is long.
@@ -79,9 +81,21 @@ func TestWhatAServerRefusesIsPrintable(t *testing.T) {
 	requireShowable(t, "a key", found.LiveKey)
 }
 
-func TestAMarkerIsShownPrintable(t *testing.T) {
-	for _, err := range []error{errGuardedNode("n", planted), errForeignMarker("n", planted)} {
-		require.ErrorContains(t, err, "[31m")
+func TestAGuardMismatchBeginsWithTheRemedyAndShowsNoMarker(t *testing.T) {
+	ours := guard.New(time.Minute, []string{"n"})
+	theirs := guard.New(2*time.Minute, []string{"n", "m"}).Marker("run-of-the-server", "0", "n")
+	for text, err := range map[string]error{
+		"pool: use WithRestartGuard (redlock: --guard) with a maxTTL of 2m0s, or name the node in WithUnsafeNodes": errGuardedNode("n", theirs),
+		"pool: use WithRestartGuard (redlock: --guard), or name the node in WithUnsafeNodes":                       errGuardedNode("n", planted),
+		"pool: give all clients the same settings: n is guarded by clients with other ones (maxTTL is 2m0s there and 1m0s here; " +
+			"the list of the nodes' names is another one)": errForeignMarker("n", theirs, ours),
+		"pool: stop all clients, wait for the longest TTL, and delete n's key redlock:guard": errForeignMarker("n", planted, ours),
+	} {
+		require.True(t, strings.HasPrefix(err.Error(), text), err)
+		require.ErrorIs(t, err, command.ErrGuardMismatch)
+		require.ErrorIs(t, err, command.ErrUnfit)
+		require.NotContains(t, err.Error(), "run-of-the-server")
+		require.NotContains(t, err.Error(), "[31m")
 		requireShowable(t, "a marker", err.Error())
 	}
 }

@@ -3,10 +3,10 @@ package pool
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // answer is the last answer of one Sentinel.
@@ -76,7 +76,7 @@ func explainNoMaster(node, master string, all []answer, need int, maxAge time.Du
 		each = append(each, n.String())
 	}
 	return fmt.Sprintf("%s follows %d Sentinels, of which %d must name one master as %s within %v: %s",
-		node, len(all), need, master, maxAge, strings.Join(each, "; "))
+		node, len(all), need, master, maxAge, oneline.List(each, "; "))
 }
 
 // String describes the answer.

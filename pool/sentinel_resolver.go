@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -260,8 +259,8 @@ func (sr *sentinelResolver) unreachable(address string, err error) error {
 			by = append(by, n.sentinel)
 		}
 	}
-	return namedError(err, fmt.Sprintf("its Sentinels (%s) named %s: if clients can't reach this address, correct it in SENTINEL MONITOR, and "+
-		"set replica-announce-ip on the servers and sentinel announce-ip on the Sentinels", strings.Join(by, ", "), address))
+	return namedError(err, "its Sentinels ("+oneline.List(by, ", ")+")", address,
+		"correct it in SENTINEL MONITOR, and set replica-announce-ip on the servers and sentinel announce-ip on the Sentinels")
 }
 
 // track ends the connection when another master is named. The master may have changed during the

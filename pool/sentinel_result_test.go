@@ -64,7 +64,7 @@ func TestWhichSentinelsNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
 		}
 		h.a.Stop()
 		time.Sleep(2 * extraQuarantine)
-		const named = "; its Sentinels (s2:6379, s3:6379) named 192.0.2.1:7000: if clients can't reach this address, correct it in SENTINEL MONITOR, " +
+		const named = "; its Sentinels (s2:6379, s3:6379) named 192.0.2.1:7000: if clients can't reach it, correct it in SENTINEL MONITOR, " +
 			"and set replica-announce-ip on the servers and sentinel announce-ip on the Sentinels"
 		r := holdingUnder(quarantinedLonger(), "A", "k").on(n).reply(t)
 		require.ErrorContains(t, r.Err, "no route to host"+named)

@@ -296,7 +296,7 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 		h.sentinels[2].Stop()
 		time.Sleep(10 * time.Second)
 		r := acquiringUnder(quarantinedLonger(), "A", "k").on(n).reply(t)
-		requireUnfit(t, r, "s1:6379 named a:6379; s2:6379 does not know the master; s3:6379 cannot be queried (pool: dialling redis://s3:6379/0: ")
+		requireUnfit(t, r, "s1:6379 named a:6379; s2:6379 does not know the master; s3:6379 cannot be queried (pool: no connection: ")
 		require.Equal(t, 1, strings.Count(r.Err.Error(), "s3:6379 cannot"))
 	})
 }

@@ -30,8 +30,8 @@ type Stats struct {
 // counters are atomic, because readers, writers and callers of all connections change them
 // without a common lock.
 type counters struct {
-	written, writes, dials, dialFailures, hanging, killed, lines atomic.Int64
-	parked, dropped, merged, unmerged, violations                atomic.Int64
+	written, writes, dials, dialFailures, hanging, killed atomic.Int64
+	parked, dropped, merged, unmerged, violations         atomic.Int64
 	// dropping is set once a dropped undo was logged: see countDropped.
 	dropping atomic.Bool
 	// forgetful is set once it was logged that the node may forget locks: see noteForgetful.

@@ -140,7 +140,7 @@ func TestTheErrorOfANodeAtTheEndOfItsTimeoutIsReported(t *testing.T) {
 		require.NoError(t, err)
 		defer l.Close(bg)
 		r, _ := diagnosed(t, l)
-		require.Contains(t, r.Nodes[0].Findings[0].Text, "could not be examined: pool: dialling redis://a:6379/0: the proxy is asleep")
+		require.Contains(t, r.Nodes[0].Findings[0].Text, "could not be examined: pool: no connection: the proxy is asleep")
 	})
 }
 

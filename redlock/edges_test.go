@@ -65,13 +65,13 @@ func TestAllWrongOptionsAreReportedTogether(t *testing.T) {
 		_, err := New(l.nodes, WithKeyPrefix("redlock:"), WithOwner("a b"), WithNodeTimeout(-1), WithDrift(2, 0), WithBackoff(0, 0),
 			WithMaxTTL(1), WithClock(nil), WithRepair(), WithUnsafeNodes("x", "y"))
 		refuses(t, err, "WithKeyPrefix", "WithOwner", "WithNodeTimeout", "WithDrift", "WithBackoff", "WithMaxTTL", "WithClock", "WithRepair",
-			`no node "x"`, `no node "y"`)
+			`no node ["x" "y"]`)
 		requireTogether(t, err)
 		_, err = New(nil, WithMaxTTL(1))
 		refuses(t, err, "WithMaxTTL", "no nodes")
 		requireTogether(t, err)
-		_, err = l.Acquire(bg, "", 1, WithMaxHold(-1), WithMinHold(-1), WithProgress(0), WithMinValidity(0), WithStopMargin(0))
-		refuses(t, err, "WithMaxHold", "WithMinHold", "WithProgress", "WithMinValidity", "WithStopMargin", "TTL of 1ns", "the name is empty")
+		_, err = l.Acquire(bg, "", 1, WithMaxHold(-1), WithMinHold(-1), WithProgress(0), WithStopMargin(0))
+		refuses(t, err, "WithMaxHold", "WithMinHold", "WithProgress", "WithStopMargin", "TTL of 1ns", "the name is empty")
 		requireTogether(t, err)
 		_, err = l.Acquire(bg, "a", time.Minute, WithProgress(time.Second), WithStopMargin(time.Hour), WithMaxHold(time.Millisecond),
 			WithMinHold(2*time.Minute))

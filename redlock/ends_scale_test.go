@@ -74,7 +74,7 @@ func TestEndsAreLinear(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(bg)
 			cancel()
-			return func() { require.ErrorContains(t, l.Close(ctx), "and 9900 more") }
+			return func() { require.ErrorContains(t, l.Close(ctx), "and 9995 more") }
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

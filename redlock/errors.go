@@ -133,7 +133,7 @@ func (e *HeldError) Error() string {
 }
 
 // QuorumError reports a decision against the caller, with every node's vote. errors.Is matches
-// Reason and the errors of the nodes. The text names every node.
+// Reason and the errors of the nodes. Of more than five votes the text has five.
 type QuorumError struct {
 	Op    string   // "acquire", "extend", "release", "check", "resume", "inspect" or "ping"
 	Names []string // of the lock
@@ -148,14 +148,22 @@ type QuorumError struct {
 	Expires time.Duration
 }
 
-// Error describes the operation, the lock and each node's answer.
+// Error describes the operation, the lock and the nodes' answers.
 func (e *QuorumError) Error() string {
-	all := &multierror.Error{ErrorFormat: joinVotes}
-	granted := 0
+	var refusing, granting []Vote
 	for _, v := range e.Votes {
 		if v.Outcome == OutcomeGranted {
-			granted++
+			granting = append(granting, v)
+		} else {
+			refusing = append(refusing, v)
 		}
+	}
+	shown := e.Votes
+	if _, more := oneline.Few(shown); more != "" { // then those that explain the decision come first
+		shown = slices.Concat(refusing, granting)
+	}
+	all := &multierror.Error{ErrorFormat: oneline.Texts}
+	for _, v := range shown {
 		all = multierror.Append(all, voteError{v})
 	}
 	split := ""
@@ -167,7 +175,7 @@ func (e *QuorumError) Error() string {
 		op += " " + quoted(e.Names)
 	}
 	return fmt.Sprintf("%s: %s: %s%d of %d votes, %d needed%s [%v]",
-		e.reason(), op, split, granted, len(e.Votes), e.Need, e.expiry(), all)
+		e.reason(), op, split, len(granting), len(e.Votes), e.Need, e.expiry(), all)
 }
 
 // reason returns the text of the reason.
@@ -206,14 +214,6 @@ func (e *QuorumError) Unwrap() []error {
 		}
 	}
 	return errs
-}
-
-func joinVotes(errs []error) string {
-	lines := make([]string, len(errs))
-	for i, err := range errs {
-		lines[i] = oneline.Text(err)
-	}
-	return strings.Join(lines, "; ")
 }
 
 // waitError reports a call that its context ended. It matches the context's cause and last, which
@@ -309,15 +309,5 @@ func (e *invalids) Error() string {
 
 func (e *invalids) Unwrap() []error { return e.errs }
 
-// maxQuoted bounds the names of one error: a Locker may hold thousands of locks.
-const maxQuoted = 100
-
-func quoted(names []string) string {
-	if len(names) == 1 {
-		return fmt.Sprintf("%q", names[0])
-	}
-	if more := len(names) - maxQuoted; more > 0 {
-		return fmt.Sprintf("%q and %d more", names[:maxQuoted], more)
-	}
-	return fmt.Sprintf("%q", names)
-}
+// quoted returns a few of several names for a text.
+func quoted(names []string) string { return oneline.Quoted(names) }

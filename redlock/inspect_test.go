@@ -153,7 +153,7 @@ func TestHealthyWhileAQuorumAnswers(t *testing.T) {
 		require.Zero(t, took) // both are known to be down
 		require.ErrorContains(t, err, "ping")
 		require.ErrorContains(t, err, "n1: failed")
-		require.ErrorContains(t, err, "n2: failed: pool: no connection")
+		require.ErrorContains(t, err, "n2: failed: pool: no connection to redis://")
 		fl.thaw()
 		require.NoError(t, fl.masters[1].Restart(true))
 		time.Sleep(time.Second)

@@ -141,14 +141,24 @@ func (lk *Lock) MarshalJSON() ([]byte, error) {
 		ID        string   `json:"id"`
 		Fence     int64    `json:"fence,omitempty"`
 		Remaining int64    `json:"remaining_ms"`
-	}{printable(lk.hold.Names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
+	}{escaped(lk.hold.Names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
 }
 
-// printable returns the names as logs may show them: those of a claim can contain any bytes.
-func printable(names []string) []string {
+// escaped returns names as logs may show them: those of a claim can contain any bytes.
+func escaped(names []string) []string {
 	shown := make([]string, len(names))
 	for i, n := range names {
 		shown[i] = oneline.Printable(n)
+	}
+	return shown
+}
+
+// printable returns a few of the names of a lock for a log line.
+func printable(names []string) []string {
+	few, more := oneline.Few(names)
+	shown := escaped(few)
+	if more != "" {
+		shown = append(shown, strings.TrimSpace(more))
 	}
 	return shown
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"sync"
@@ -153,7 +154,7 @@ func parseAll(urls []string, set settings) ([]pool.Config, error) {
 	for i, u := range urls {
 		cfg, err := pool.ParseURL(u)
 		if err != nil {
-			errs = append(errs, invalid("URL %d of %d: %w", i+1, len(urls), err))
+			errs = append(errs, fmt.Errorf("URL %d of %d: %w", i+1, len(urls), err))
 		}
 		cfg.Clock, cfg.Logger = set.clock, set.logger
 		if cfg.TLS != nil {
@@ -162,11 +163,11 @@ func parseAll(urls []string, set settings) ([]pool.Config, error) {
 		}
 		list = append(list, cfg)
 	}
-	if set.tls != nil && !encrypted && errs == nil {
-		errs = append(errs, invalid("WithTLSConfig: no URL has the scheme rediss"))
-	}
-	if errs != nil {
-		return nil, joinInvalid(errs...)
+	switch {
+	case errs != nil:
+		return nil, invalid("%w", oneline.Join(errs...))
+	case set.tls != nil && !encrypted:
+		return nil, invalid("WithTLSConfig: no URL has the scheme rediss")
 	}
 	if len(list) == 0 {
 		return nil, errNoNodes

@@ -70,7 +70,7 @@ func TestAnExtensionThatFailsAndAReleaseThatCannotBeConfirmedAreWarnings(t *test
 		require.Equal(t, "WARN extension failed", lines[0])
 		require.Len(t, lines, 4, "and one for each node: %v", lines)
 		require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
-		require.Equal(t, []string{"WARN release"}, log.newLines(t))
+		require.Equal(t, []string{"WARN release not confirmed"}, log.newLines(t))
 	})
 }
 

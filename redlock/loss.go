@@ -84,7 +84,7 @@ func (e *LostError) Why() string {
 		for i, v := range e.Votes {
 			votes[i] = voteError{v}
 		}
-		why[0] += " [" + joinVotes(votes) + "]"
+		why[0] += " [" + oneline.Texts(votes) + "]"
 	}
 	if e.Holder != nil {
 		why = append(why, "now "+e.Holder.Error())

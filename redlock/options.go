@@ -255,13 +255,13 @@ func invalidIf(wrong bool, format string, args ...any) error {
 // checkUnsafe rejects names that belong to no node. Otherwise a misspelt name would look like an
 // exception that is in effect.
 func (s *settings) checkUnsafe(nodes []string) error {
-	var errs []error
+	var unknown []string
 	for _, name := range s.unsafe {
 		if !slices.Contains(nodes, name) {
-			errs = append(errs, invalid("WithUnsafeNodes: no node %q; the nodes are %s", name, quoted(nodes)))
+			unknown = append(unknown, name)
 		}
 	}
-	return joinInvalid(errs...)
+	return invalidIf(unknown != nil, "WithUnsafeNodes: no node %s; the nodes are %s", quoted(unknown), quoted(nodes))
 }
 
 // checkTTL checks the bounds of a TTL of a lock key.

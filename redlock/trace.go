@@ -243,7 +243,7 @@ func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
 	}
 	// The end of a hold has a log entry of its own.
 	if e.Err != nil && e.Validity > 0 {
-		l.dispatcher.warn("extension failed", "names", printable(lk.hold.Names), "valid for", e.Validity, "error", e.Err)
+		l.dispatcher.warn("extension failed", "names", printable(lk.hold.Names), "remaining", e.Validity, "error", e.Err)
 	}
 	post(l.dispatcher, l.dispatcher.trace.Extended, e)
 }
@@ -284,8 +284,11 @@ func (l *Locker) traceReleased(lk *Lock, err error, began clock.Instant) {
 	if l.dispatcher == nil {
 		return
 	}
-	if err != nil {
-		l.dispatcher.warn("release", "names", printable(lk.hold.Names), "error", err)
+	switch {
+	case errors.Is(err, ErrLost):
+		l.dispatcher.warn("release found the lock lost", "names", printable(lk.hold.Names), "error", err)
+	case err != nil:
+		l.dispatcher.warn("release not confirmed", "names", printable(lk.hold.Names), "error", err)
 	}
 	post(l.dispatcher, l.dispatcher.trace.Released, RoundEvent{EventInfo: lk.eventInfo(), Err: err, Took: l.now().Sub(began)})
 }

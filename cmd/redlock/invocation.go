@@ -50,7 +50,7 @@ func notClaim(name string) error {
 	}
 	var claim redlock.Claim
 	if claim.UnmarshalText([]byte(name)) == nil {
-		return fmt.Errorf("that is a claim and not a NAME: it is a claim on %q", claim.Names)
+		return fmt.Errorf("that is a claim and not a NAME: it is a claim on %s", oneline.Quoted(claim.Names))
 	}
 	return nil
 }

@@ -49,9 +49,6 @@ func Unreachable(node string, err error, within time.Duration) Finding {
 func unreachableReason(err error, named bool, within time.Duration) string {
 	why := err.Error()
 	switch {
-	case strings.Contains(why, "TLS handshake: context deadline exceeded"):
-		return fmt.Sprintf("no TLS handshake within %v: a server without TLS has a URL with redis:// and not rediss://; if it has TLS, "+
-			"look at its process, which may be frozen", within)
 	case errors.Is(err, ErrTimeout), strings.HasSuffix(why, "i/o timeout"), strings.HasSuffix(why, "context deadline exceeded"):
 		return fmt.Sprintf("no answer within %v: its process may be frozen or overloaded, or a firewall drops the packets: look at the process "+
 			"(SIGCONT resumes one that was stopped), at its machine's load, and at SLOWLOG", within)

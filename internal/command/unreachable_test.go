@@ -19,10 +19,10 @@ func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
 		{errors.New("pool: AUTH: WRONGPASS invalid pair"), "a could not be examined: pool: AUTH: WRONGPASS invalid pair: correct the user"},
 		{errors.New("DENIED Redis is running in protected mode"), "protected mode: give the server a password"},
 		{errors.New("LOADING Redis is loading the dataset in memory"), "in memory: it votes when"},
-		{fmt.Errorf("pool: dialling redis://b:1/0: %w", syscall.ECONNREFUSED), "a could not be examined: connection refused: no server listens there: start it"},
+		{fmt.Errorf("pool: no connection to redis://b:1/0: %w", syscall.ECONNREFUSED), "a could not be examined: connection refused: no server listens there: start it"},
 		{ErrTimeout, "a could not be examined: no answer within 2s: its process may be frozen"},
-		{errors.New("pool: dialling redis://a:1/0: dial tcp 10.0.0.1:1: i/o timeout"), "a could not be examined: no answer within 2s: "},
-		{errors.New("pool: dialling rediss://a:1/0: TLS handshake: context deadline exceeded: a Redis without TLS …"), "a could not be examined: no TLS handshake within 2s: "},
+		{errors.New("pool: no connection to redis://a:1/0: i/o timeout"), "a could not be examined: no answer within 2s: "},
+		{errors.New("pool: no connection: TLS handshake: context deadline exceeded"), "a could not be examined: no answer within 2s: "},
 		{errors.New("no such host"), "a could not be examined: no such host"},
 	} {
 		f := Unreachable("a", c.err, 2*time.Second)
@@ -34,13 +34,13 @@ func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
 
 // The URL has not the address, so it is not to be corrected.
 func TestTheFindingAboutANamedAddressSaysWhoNamedIt(t *testing.T) {
-	refused := fmt.Errorf("pool: dialling redis://b:1/0: %w", syscall.ECONNREFUSED)
+	refused := fmt.Errorf("pool: no connection to redis://b:1/0: %w", syscall.ECONNREFUSED)
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
 		{refused, "a could not be examined: connection refused: no server listens there: start it; x named b:1"},
-		{errors.New("dial tcp 10.0.0.1:1: i/o timeout"), "look at the process (SIGCONT resumes one that was stopped), at its machine's load, and at SLOWLOG; x named b:1"},
+		{errors.New("i/o timeout"), "look at the process (SIGCONT resumes one that was stopped), at its machine's load, and at SLOWLOG; x named b:1"},
 		{ErrTimeout, "no answer within 2s: its process may be frozen"},
 		{errors.New("no such host"), "a could not be examined: no such host; x named b:1"},
 	} {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -132,5 +132,5 @@ func (r *report) admitError() error {
 	if why == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrNotAdmitted, strings.Join(why, "; "))
+	return fmt.Errorf("%w: %s", ErrNotAdmitted, oneline.List(why, "; "))
 }

@@ -1,25 +1,37 @@
-// Package oneline joins errors whose text stays on one line, as logs need it.
+// Package oneline writes errors, lists, and the texts of servers so that each stays on one line of
+// bounded length, as logs need it.
 package oneline
 
 import (
-	"errors"
+	"slices"
 	"strings"
 )
 
 // Join is errors.Join, but for its text: that has "; " where errors.Join has line breaks, and
-// where the errors have some of their own.
+// where the errors have some of their own. Of more than five errors the text has the first five.
 func Join(errs ...error) error {
-	if err := errors.Join(errs...); err != nil {
-		return joined{err}
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
 	}
-	return nil
+	return &joined{errs}
 }
 
 // Text is an error's text with "; " in the place of line breaks.
 func Text(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-type joined struct{ error }
+// Texts joins the texts of a few of several errors.
+func Texts(errs []error) string {
+	few, more := Few(errs)
+	texts := make([]string, len(few))
+	for i, err := range few {
+		texts[i] = Text(err)
+	}
+	return strings.Join(texts, "; ") + more
+}
 
-func (j joined) Error() string { return Text(j.error) }
+type joined struct{ errs []error }
 
-func (j joined) Unwrap() error { return j.error }
+func (j *joined) Error() string { return Texts(j.errs) }
+
+func (j *joined) Unwrap() []error { return j.errs }
