@@ -11,8 +11,12 @@ type voter struct{ node *Node }
 
 var _ command.Voter = voter{}
 
-// Voter returns what a Locker speaks to. Its methods are internal to this module.
-func (n *Node) Voter() command.Node { return voter{n} }
+func init() {
+	command.FromPool = func(node any) (command.Voter, bool) {
+		n, ok := node.(*Node)
+		return voter{n}, ok
+	}
+}
 
 // Name returns the node's name.
 func (v voter) Name() string { return v.node.Name() }

@@ -74,8 +74,9 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 			return tried(l)
 		}, []error{ErrNoQuorum}},
 		"too late": {func(fl *testbed, l *Locker) error {
-			fl.each(func(m *fakeredis.Master) { m.SetDelay(20 * time.Millisecond) })
-			_, err := l.TryAcquire(bg, "a", time.Minute, WithMinValidity(l.set.validity(time.Minute)))
+			l = fl.locker(WithNodeTimeout(900 * time.Millisecond))
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(490 * time.Millisecond) })
+			_, err := l.TryAcquire(bg, "a", time.Second, WithStopMargin(500*time.Millisecond))
 			return err
 		}, []error{ErrTooLate}},
 		"foreign": {func(fl *testbed, l *Locker) error {

@@ -92,8 +92,8 @@ func TestAQuorumThatComesTooLateIsNoLock(t *testing.T) {
 		{worth(ttl), nil, ErrTooLate},
 		{worth(ttl) + 1, nil, ErrTooLate},
 		{time.Hour, nil, ErrTooLate},
-		{worth(ttl) - time.Second, []LockOption{WithMinValidity(time.Second)}, nil},
-		{worth(ttl) - time.Second + 1, []LockOption{WithMinValidity(time.Second)}, ErrTooLate},
+		{worth(ttl) - time.Second - 1, []LockOption{WithStopMargin(time.Second)}, nil},
+		{worth(ttl) - time.Second, []LockOption{WithStopMargin(time.Second)}, ErrTooLate},
 		{worth(15*time.Second) - 1, []LockOption{WithMinHold(15 * time.Second)}, nil},
 		{worth(15 * time.Second), []LockOption{WithMinHold(15 * time.Second)}, ErrTooLate},
 	} {

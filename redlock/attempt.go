@@ -76,18 +76,15 @@ func (l *Locker) finishAttempt(ctx context.Context, w *request, lk *Lock) error 
 	return nil
 }
 
-// insufficient reports whether a validity is useless: the context would end at once, or it is less
-// than WithMinValidity.
-func (lk *Lock) insufficient(left time.Duration) bool {
-	return left <= lk.lease.Terms.StopMargin || left < lk.opts.minValidity
-}
+// insufficient reports whether a validity is useless: the context would end at once.
+func (lk *Lock) insufficient(left time.Duration) bool { return left <= lk.lease.Terms.StopMargin }
 
 // newLock makes a Lock. It is the hot path, so it makes few allocations.
 func (l *Locker) newLock(w *request, token string) *Lock {
 	ttl := max(w.ttl, w.opts.minHold)
 	lk := &Lock{l: l}
 	lk.opts = holdOptions{
-		ttl: ttl, minHold: w.opts.minHold, minValidity: w.opts.minValidity, asyncRelease: w.opts.asyncRelease,
+		ttl: ttl, minHold: w.opts.minHold, asyncRelease: w.opts.asyncRelease,
 		boundToCaller: w.boundToCaller, leads: w.leads,
 	}
 	lk.family.acquiredUnder = w.parent

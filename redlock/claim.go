@@ -215,7 +215,7 @@ var claimEvents = vote.Events{OnReply: func(r *vote.Round, _ int, rep command.Re
 	}
 	lk := r.Owner.(*Lock)
 	until, ours := lk.l.supported(r.Start, lk.args.Token(), rep.KeyStates)
-	if left := until.Sub(lk.l.now()); !ours || left <= time.Millisecond || left < lk.opts.minValidity+time.Millisecond {
+	if left := until.Sub(lk.l.now()); !ours || left <= lk.lease.Terms.StopMargin+time.Millisecond {
 		rep.Outcome = command.Refused
 	}
 	return rep

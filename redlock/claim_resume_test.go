@@ -95,7 +95,7 @@ func TestAResumedLockCountsTheQuorumsTTLs(t *testing.T) {
 					m.SetDelay(time.Duration(i) * 10 * time.Millisecond)
 				}
 				before, began := fl.keys("a"), fl.clock.Now()
-				k, err := b.Resume(ctx, claim, WithMinValidity(time.Second))
+				k, err := b.Resume(ctx, claim, WithStopMargin(time.Second))
 				if test.err != nil {
 					require.ErrorIs(t, err, test.err)
 					require.ErrorContains(t, err, `: resume "a": `)

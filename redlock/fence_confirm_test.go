@@ -111,19 +111,20 @@ func TestAConfirmationThatNoNodeAnswersIsNoQuorum(t *testing.T) {
 // counts.
 func TestTheValidityIsLookedAtAgainAfterAConfirmation(t *testing.T) {
 	for _, c := range []struct {
-		validity, delay time.Duration
-		want            error
+		option LockOption
+		delay  time.Duration
+		want   error
 	}{
-		{time.Millisecond, 490 * time.Millisecond, nil},
-		{time.Millisecond, 500 * time.Millisecond, ErrTooLate}, // 983 ms are good for less than two round trips
-		{500 * time.Millisecond, 200 * time.Millisecond, nil},
-		{500 * time.Millisecond, 300 * time.Millisecond, ErrTooLate},
+		{nil, 490 * time.Millisecond, nil},
+		{nil, 500 * time.Millisecond, ErrTooLate}, // 983 ms are good for less than two round trips
+		{WithStopMargin(500 * time.Millisecond), 200 * time.Millisecond, nil},
+		{WithStopMargin(500 * time.Millisecond), 300 * time.Millisecond, ErrTooLate},
 	} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker(WithFencing(), WithNodeTimeout(900*time.Millisecond))
 			fl.apart()
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(c.delay) })
-			k, err := l.TryAcquire(bg, "a", time.Second, WithMinValidity(c.validity))
+			k, err := l.TryAcquire(bg, "a", time.Second, c.option)
 			if c.want == nil {
 				require.NoError(t, err)
 				require.True(t, k.keys.confirmed)

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"

@@ -203,6 +203,8 @@ func checkNodes(nodes []Node) error {
 			return invalid("node %d of %d is nil", i+1, len(nodes))
 		case n.Name() == "":
 			return invalid("node %d of %d has no name", i+1, len(nodes))
+		case command.VoterOf(n) == nil:
+			return invalid("node %s is neither of package pool nor of redlocktest: a Locker cannot use it", n.Name())
 		case seen[n.Name()]:
 			return invalid("node %s is listed twice", n.Name())
 		}

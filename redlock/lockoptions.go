@@ -25,7 +25,6 @@ type lockSettings struct {
 	maxHold      time.Duration // 0: the default with autoExtend, otherwise none
 	minHold      time.Duration
 	progress     time.Duration
-	minValidity  time.Duration
 	stopMargin   time.Duration
 	ifExtended   time.Duration // the progress of WithDefaults, for a lock that is extended
 	err          error         // for options that are out of bounds
@@ -35,7 +34,6 @@ type lockSettings struct {
 type holdOptions struct {
 	ttl           time.Duration // as acquired; automatic extensions ask for it
 	minHold       time.Duration
-	minValidity   time.Duration // of the acquisition, and of Resume
 	asyncRelease  bool
 	boundToCaller bool // the lock's context ends with the caller's; for Do and Lead
 	leads         bool // of Lead: Close ends the context at once
@@ -83,13 +81,6 @@ func WithMinHold(d time.Duration) LockOption {
 // off by default.
 func WithProgress(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.progress = s.duration("WithProgress", d) })
-}
-
-// WithMinValidity sets the least validity of a lock when a quorum has granted it. With less than d
-// left the acquisition fails with ErrTooLate. d must be at least 1 ms, and at most the validity of
-// the TTL after drift. By default any validity above 0 is enough.
-func WithMinValidity(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.minValidity = s.duration("WithMinValidity", d) })
 }
 
 // WithStopMargin ends the lock's context d before its validity or maximum hold ends, for work that
@@ -153,7 +144,6 @@ func Without(opts ...LockOption) LockOption {
 		switchOff(&s.minHold, off.minHold)
 		switchOff(&s.progress, off.progress)
 		switchOff(&s.ifExtended, off.progress)
-		switchOff(&s.minValidity, off.minValidity)
 		switchOff(&s.stopMargin, off.stopMargin)
 		s.err = joinInvalid(s.err, off.err)
 	})
@@ -211,9 +201,6 @@ func (l *Locker) checkTogether(ttl time.Duration, s *lockSettings) error {
 	if s.stopMargin > ttl/2 || s.stopMargin >= valid {
 		errs = append(errs, invalid("WithStopMargin(%v): at most half of the TTL of %v, and less than its validity (%v)",
 			s.stopMargin, ttl, valid))
-	}
-	if s.minValidity > valid {
-		errs = append(errs, invalid("WithMinValidity(%v): more than the validity of a TTL of %v (%v)", s.minValidity, max(ttl, s.minHold), valid))
 	}
 	if s.maxHold > 0 && s.maxHold < s.minHold {
 		errs = append(errs, invalid("WithMaxHold(%v) is less than WithMinHold(%v)", s.maxHold, s.minHold))

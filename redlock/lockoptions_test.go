@@ -92,7 +92,7 @@ func TestDefaultsThatDoNotApplyRefuseNothing(t *testing.T) {
 func TestAnOptionCanBeSwitchedOff(t *testing.T) {
 	all := []LockOption{
 		WithAutoExtend(), WithFailFast(), WithShared(), WithAsyncRelease(), WithWait(time.Second), WithMaxHold(time.Hour),
-		WithMinHold(time.Second), WithProgress(time.Second), WithMinValidity(time.Second), WithStopMargin(time.Second),
+		WithMinHold(time.Second), WithProgress(time.Second), WithStopMargin(time.Second),
 	}
 	on := gather(all, nil).plain()
 	for i := range all {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // LossReason is why a lock ended under its holder, as a word for metrics and JSON.

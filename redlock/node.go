@@ -11,13 +11,10 @@ import (
 
 // Node is one voter: a Redis server, a group behind Sentinels, or a Redis Cluster. Package pool
 // makes nodes, and package redlocktest makes them for tests. Users hold nodes and pass them to
-// [New]. They do not implement them: how a Locker speaks to a node is internal.
+// [New]. They do not implement them: New refuses a node of another package.
 type Node interface {
 	// Name returns the name that identifies the node in votes and errors.
 	Name() string
-	// Voter returns what a Locker speaks to. Its methods are internal: internal/command says what
-	// they promise.
-	Voter() command.Node
 }
 
 var _ Node = (*pool.Node)(nil)
@@ -27,17 +24,17 @@ type Outcome uint8
 
 // The outcomes of a vote. Only OutcomeGranted counts towards a quorum.
 const (
-	OutcomeUnknown = Outcome(command.Unknown) // no answer in time: the command may have been executed
-	OutcomeGranted = Outcome(command.Granted) // executed
-	OutcomeRefused = Outcome(command.Refused) // held by another client, or not held by this token
-	OutcomeFailed  = Outcome(command.Failed)  // not executed: unreachable, loading, not permitted, …
+	OutcomeUnknown Outcome = iota // no answer in time: the command may have been executed
+	OutcomeGranted                // executed
+	OutcomeRefused                // held by another client, or not held by this token
+	OutcomeFailed                 // not executed: unreachable, loading, not permitted, …
 )
 
 // String returns "unknown", "granted", "refused" or "failed".
 func (o Outcome) String() string { return command.Outcome(o).String() }
 
 // kindOf returns the special properties of a node.
-func kindOf(n Node) command.NodeKind { return command.KindOf(n.Voter()) }
+func kindOf(n Node) command.NodeKind { return command.KindOf(command.VoterOf(n)) }
 
 // checkKinds rejects nodes whose kind conflicts with the settings.
 func (s *settings) checkKinds(nodes []Node) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -119,5 +120,24 @@ func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {
 			require.LessOrEqual(t, end, at)
 			require.Greater(t, end, guardTTL+3*time.Second, "A voted on for almost all of Settle")
 		})
+	}
+}
+
+// other is a node of a package that has nothing to do with this library.
+type other struct{}
+
+func (other) Name() string { return "other" }
+
+func TestANodeOfAnotherPackageIsRefused(t *testing.T) {
+	_, err := New([]Node{other{}})
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "node other is neither of package pool nor of redlocktest")
+}
+
+func TestOutcomesAreThoseOfTheAnswers(t *testing.T) {
+	for ours, theirs := range map[Outcome]command.Outcome{
+		OutcomeUnknown: command.Unknown, OutcomeGranted: command.Granted, OutcomeRefused: command.Refused, OutcomeFailed: command.Failed,
+	} {
+		require.Equal(t, Outcome(theirs), ours)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func newGroup(l *Locker) *vote.Group {
 	nodes := make([]command.Node, len(l.nodes))
 	for i, n := range l.nodes {
-		nodes[i] = n.Voter()
+		nodes[i] = command.VoterOf(n)
 	}
 	g := &vote.Group{Nodes: nodes, Set: l.nodeSet, Clock: l.set.clock, Timers: l.timers}
 	if l.dispatcher == nil {

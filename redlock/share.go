@@ -1,8 +1,6 @@
 package redlock
 
-import (
-	"fmt"
-)
+import ()
 
 // family relates a lock to other locks. All fields but shares are constant once the lock is held.
 type family struct {
@@ -52,8 +50,6 @@ func (lk *Lock) newShare(w *request) (*Lock, error) {
 	switch {
 	case w.ttl > root.opts.ttl:
 		return nil, invalid("share with a TTL of %v of a lock with %v", w.ttl, root.opts.ttl)
-	case w.opts.minValidity > lk.Remaining():
-		return nil, fmt.Errorf("%w: a share with %v of validity", ErrTooLate, w.opts.minValidity)
 	case lk.l.set.fencing && root.fence == 0:
 		return nil, invalid("share with fencing of a lock that was resumed without a fence")
 	case w.opts.minHold > 0 || w.opts.stopMargin > 0 || w.opts.progress > 0:

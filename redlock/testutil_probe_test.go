@@ -40,7 +40,7 @@ func (v *probeVoter) Submit(c *command.Command) {
 }
 
 // voterOf returns all that a node of package pool can do.
-func voterOf(n *pool.Node) command.Voter { return n.Voter().(command.Voter) }
+func voterOf(n *pool.Node) command.Voter { return command.VoterOf(n).(command.Voter) }
 
 // probes are the nodes of one Locker.
 type probes struct {

@@ -298,17 +298,17 @@ func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 // waiters must be notified of that.
 func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		a, b := fl.process().locker(), fl.process().locker(longBackoff)
-		fl.each(func(m *fakeredis.Master) { m.SetDelay(400 * time.Millisecond) })
+		a, b := fl.process().locker(WithNodeTimeout(900*time.Millisecond)), fl.process().locker(longBackoff)
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(490 * time.Millisecond) })
 		tried := make(chan error)
 		go func() {
-			_, err := a.TryAcquire(bg, "a", time.Minute, WithMinValidity(time.Minute-time.Second))
+			_, err := a.TryAcquire(bg, "a", time.Second, WithStopMargin(500*time.Millisecond))
 			tried <- err
 		}()
 		time.Sleep(time.Millisecond)
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(0) }) // for b
 		done := wants(bg, b, "a")
 		require.ErrorIs(t, <-tried, ErrTooLate)
-		require.Less(t, gets(t, done).took, time.Second)
+		require.Less(t, gets(t, done).took, 700*time.Millisecond, "before the keys would have expired")
 	})
 }

@@ -212,7 +212,7 @@ func (s *search) scan(ctx context.Context) {
 	for i, n := range s.group.nodes {
 		wg.Go(func() {
 			alone := s.group.of(n)
-			err := n.Voter().(command.Voter).ScanKeys(ctx, s.pattern, func(keys []string) error { return s.collect(ctx, alone, n, keys) })
+			err := command.VoterOf(n).(command.Voter).ScanKeys(ctx, s.pattern, func(keys []string) error { return s.collect(ctx, alone, n, keys) })
 			switch {
 			case errors.Is(err, errLimit):
 				s.end(errLimit)
@@ -239,7 +239,7 @@ const maxBatch = 100
 // collect reads the values of keys on one node, and keeps the keys that hold a token.
 func (s *search) collect(ctx context.Context, alone *vote.Group, n *pool.Node, keys []string) error {
 	size := maxBatch
-	if command.KindOf(n.Voter()).Cluster {
+	if command.KindOf(command.VoterOf(n)).Cluster {
 		size = 1 // keys of one query must have one slot
 	}
 	keys = slices.DeleteFunc(keys, s.skips)

@@ -50,7 +50,7 @@ func (n nodeList) openGroup() (*nodeGroup, error) {
 			return nil, err
 		}
 		g.nodes, g.voters = append(g.nodes, node), append(g.voters, node)
-		g.tagged = g.tagged || command.KindOf(node.Voter()).Cluster
+		g.tagged = g.tagged || command.KindOf(command.VoterOf(node)).Cluster
 	}
 	return g, nil
 }
@@ -67,7 +67,7 @@ func (g *nodeGroup) need() int { return quorum.Majority(len(g.nodes)) }
 func (g *nodeGroup) of(nodes ...*pool.Node) *vote.Group {
 	all := make([]command.Node, len(nodes))
 	for i, n := range nodes {
-		all[i] = n.Voter()
+		all[i] = command.VoterOf(n)
 	}
 	return vote.NewGroup(&vote.Group{Nodes: all, Set: g.set, Clock: clock.System()})
 }

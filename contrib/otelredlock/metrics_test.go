@@ -69,7 +69,7 @@ func TestTheLifeOfALockIsCountedOnce(t *testing.T) {
 
 func TestAttemptsAreCountedByWhatBecameOfThem(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
-		l := w.locker(nil)
+		l := w.locker(nil, redlock.WithNodeTimeout(ttl/2))
 		release := w.HoldElsewhere(name, time.Hour)
 		_, err := l.TryAcquire(t.Context(), name, ttl)
 		require.ErrorIs(t, err, redlock.ErrHeld)
@@ -78,10 +78,10 @@ func TestAttemptsAreCountedByWhatBecameOfThem(t *testing.T) {
 		_, err = l.Acquire(ctx, name, ttl)
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		release()
-		_, err = l.TryAcquire(t.Context(), name, ttl, redlock.WithMinValidity(9890*time.Millisecond))
+		_, err = l.TryAcquire(t.Context(), name, ttl)
 		require.NoError(t, err)
-		w.Slow(100*time.Millisecond, 0, 1, 2)
-		_, err = l.TryAcquire(t.Context(), "late", ttl, redlock.WithMinValidity(9890*time.Millisecond))
+		w.Slow(4900*time.Millisecond, 0, 1, 2)
+		_, err = l.TryAcquire(t.Context(), "late", ttl, redlock.WithStopMargin(ttl/2))
 		require.ErrorIs(t, err, redlock.ErrTooLate)
 		w.LoseMajority()
 		_, err = l.TryAcquire(t.Context(), "down", ttl)
@@ -93,7 +93,7 @@ func TestAttemptsAreCountedByWhatBecameOfThem(t *testing.T) {
 			"{redlock.outcome=held}":                           "1/0.000", // TryAcquire counts like all others
 			"{redlock.outcome=canceled}":                       "1/60.000",
 			"{redlock.outcome=acquired}":                       "1/0.000",
-			"{error.type=too_late,redlock.outcome=too_late}":   "1/0.100",
+			"{error.type=too_late,redlock.outcome=too_late}":   "1/4.900",
 			"{error.type=no_quorum,redlock.outcome=no_quorum}": "1/0.000",
 		}, acquisitions)
 		delete(attempts, "{redlock.outcome=held}") // the call that waited made several

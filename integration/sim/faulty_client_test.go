@@ -32,7 +32,7 @@ type tap struct {
 }
 
 // Voter returns a voter whose commands the faulty client sees first.
-func (n *tap) Voter() command.Node { return tapVoter{n.Node.Voter().(command.Voter), n} }
+func (n *tap) Voter() command.Node { return tapVoter{command.VoterOf(n.Node).(command.Voter), n} }
 
 type tapVoter struct {
 	command.Voter
@@ -129,7 +129,7 @@ func (n *tap) release(c *command.Command) {
 	t, r := &command.LockArgs{}, &command.Request{}
 	t.Set(c.Keys, c.Token())
 	command.NewRelease(r, t)
-	n.Node.Voter().Submit(&command.Command{Request: r})
+	command.VoterOf(n.Node).Submit(&command.Command{Request: r})
 }
 
 // tooEarly has nodes undo their grants while the handle is valid (H113).

@@ -52,6 +52,22 @@ func WhyNotVoting(n Node, s *NodeSet) error {
 	return nil
 }
 
+// FromPool returns the voter of a node that package pool made. Package pool sets it, so that the exported
+// methods of its nodes have no type of this package.
+var FromPool func(node any) (Voter, bool)
+
+// VoterOf returns what a coordinator speaks to: the voter of a node of package pool, or that of a test's
+// own node. It returns nil for anything else.
+func VoterOf(node any) Node {
+	if own, ok := node.(interface{ Voter() Node }); ok {
+		return own.Voter()
+	}
+	if v, ok := FromPool(node); ok {
+		return v
+	}
+	return nil
+}
+
 // KindOf returns the kind of a node, or the zero NodeKind if it does not report any.
 func KindOf(n Node) NodeKind {
 	if k, ok := n.(interface{ Kind() NodeKind }); ok {
