@@ -17,11 +17,12 @@ import (
 
 func breakEntry() subcommand {
 	return subcommand{
-		name:    "break",
-		args:    "NAME",
-		summary: "take a lock from its holder, after a question",
-		flags:   breakFlags,
-		about:   breakAbout,
+		name:     "break",
+		args:     "NAME",
+		heldName: true,
+		summary:  "take a lock from its holder, after a question",
+		flags:    breakFlags,
+		about:    breakAbout,
 		exitStatuses: []exitStatus{
 			{exitOK, "the lock is broken: NAME is free on a quorum of the nodes"},
 			{exitFailed, "nothing was deleted: NAME is free, its key is no lock of this library, or the answer was not yes"},
@@ -144,7 +145,7 @@ func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker
 		"or for its whole TTL if it extended the lock at this very moment.\n",
 		oneline.Printable(br.name), called(br.owner()), withID(command.ID(br.token)), believes.Round(time.Millisecond))
 	if len(br.unanswered) > 0 {
-		_, _ = fmt.Fprintf(c.stdout, "No answer from %s, which may keep the key until it expires.\n", strings.Join(br.unanswered, ", "))
+		_, _ = fmt.Fprintf(c.stdout, "No answer from %s, which may keep the key until it expires.\n", oneline.List(br.unanswered, ", "))
 	}
 	return exitOK
 }
@@ -164,7 +165,7 @@ const maxAnswer = 16
 // confirms shows the lock, and reports whether the user wants to break it.
 func (inv *invocation) confirms(br *breaker) bool {
 	inv.say("%s", fmt.Sprintf("%s is held by %s for %s, on %s%s", oneline.Printable(br.name), called(br.owner()), left(br.remaining),
-		strings.Join(br.holding, ", "), withID(command.ID(br.token))))
+		oneline.List(br.holding, ", "), withID(command.ID(br.token))))
 	_, _ = fmt.Fprint(inv.stderr, "Its holder is not stopped. Break the lock? [y/N] ")
 	line, _ := bufio.NewReader(io.LimitReader(inv.stdin, maxAnswer)).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))

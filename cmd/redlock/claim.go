@@ -16,6 +16,7 @@ func extendEntry() subcommand {
 	return subcommand{
 		name:    "extend",
 		args:    "CLAIM|-",
+		choices: []string{"-"},
 		summary: "extend a lock that redlock acquire acquired",
 		flags:   extendFlags,
 		about: claimAbout + `
@@ -42,6 +43,7 @@ func releaseEntry() subcommand {
 	return subcommand{
 		name:    "release",
 		args:    "CLAIM|-",
+		choices: []string{"-"},
 		summary: "release a lock that redlock acquire acquired",
 		flags:   releaseFlags,
 		about: claimAbout + `

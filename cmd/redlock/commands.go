@@ -8,10 +8,11 @@ import (
 // subcommand is an entry of the table of subcommands. Help, completion, docs/command.md and the
 // parsing of arguments all use this table.
 type subcommand struct {
-	name    string
-	args    string   // the arguments beside the flags; "" if there may be none
-	choices []string // the values of the word, if it has a fixed set
-	summary string   // one line, as the end of "redlock NAME: …"
+	name     string
+	args     string   // the arguments beside the flags; "" if there may be none
+	choices  []string // the values of the word, if it has a fixed set
+	heldName bool     // the word is a name that is held: a shell completes it
+	summary  string   // one line, as the end of "redlock NAME: …"
 
 	// flags defines the flags, and returns the function that runs after they were parsed.
 	flags func(f *flagSet) runFunc

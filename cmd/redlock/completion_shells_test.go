@@ -29,7 +29,12 @@ var offered = map[string]struct {
 		"--watch", "--interval", "--json", "--nodes", "--nodes-file", "--cacert", "--cert", "--key", "--prefix", "--help",
 	}},
 	"redlock acquire --ttl ":                 {},
-	"redlock status ":                        {},
+	"redlock acquire ":                       {},
+	"redlock status ":                        {words: []string{"invoice:42", "job"}, some: true}, // shells quote the third one in their own ways
+	"redlock break --yes invoice:4":          {words: []string{"invoice:42"}},
+	"redlock status --interval 2s j":         {words: []string{"job"}},
+	"redlock release ":                       {words: []string{"-"}},
+	"redlock run job -- redlock status j":    {words: []string{"job"}},
 	"redlock status -- ech":                  {},
 	"redlock run job -- ech":                 {words: []string{"echo"}, some: true},
 	"redlock run --ttl=3s job -- ech":        {words: []string{"echo"}, some: true},
@@ -83,7 +88,7 @@ func TestFishCompletesWhatTheTableSays(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(script(t, "fish")), 0o600))
 	got := make(map[string][]string)
 	for line := range offered {
-		out := typed(t, nil, fish, "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", file, line)
+		out := typed(t, []string{withHeldNames(t)}, fish, "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", file, line)
 		for found := range strings.Lines(out) {
 			word, _, _ := strings.Cut(strings.TrimSpace(found), "\t")
 			got[line] = append(got[line], word)
@@ -132,7 +137,7 @@ func TestZshCompletesWhatTheTableSays(t *testing.T) {
 	}
 	// It completes on a terminal only.
 	const terminal = `zmodload zsh/zpty && zpty user "$ZSH -d -i" && while zpty -r user; do :; done`
-	typed(t, []string{"ZDOTDIR=" + folder, "ZSH=" + zsh}, zsh, "-f", "-c", terminal)
+	typed(t, []string{"ZDOTDIR=" + folder, "ZSH=" + zsh, withHeldNames(t)}, zsh, "-f", "-c", terminal)
 	offers, err := os.ReadFile(filepath.Join(folder, "offers"))
 	require.NoError(t, err)
 	got := make(map[string][]string)

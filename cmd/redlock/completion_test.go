@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,11 +21,37 @@ func script(t *testing.T, shell string) string {
 // completed is what bash offers when Tab is pressed behind these words.
 func completed(t *testing.T, words ...string) []string {
 	t.Helper()
+	return completedLine(t, "redlock "+strings.Join(words, " "), words...)
+}
+
+// completedLine is completed with the line as it was typed: bash splits it into words at : and = too.
+func completedLine(t *testing.T, line string, words ...string) []string {
+	t.Helper()
 	bash := installed(t, "bash")
-	const ask = "\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(( $# - 1 )); _redlock; printf '%s\\n' \"${COMPREPLY[@]}\""
-	out, err := exec.Command(bash, append([]string{"-c", script(t, "bash") + ask, "bash", "redlock"}, words...)...).CombinedOutput()
+	const ask = "\nCOMP_LINE=$1 COMP_POINT=${#1}; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(( $# - 1 )); _redlock; printf '%s\\n' \"${COMPREPLY[@]}\""
+	cmd := exec.Command(bash, append([]string{"-c", script(t, "bash") + ask, "bash", line, "redlock"}, words...)...)
+	cmd.Env = append(os.Environ(), withHeldNames(t))
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	return strings.Fields(string(out))
+}
+
+// withHeldNames returns the variable PATH with a redlock that finds these names. It fails if it is asked for
+// another subcommand than status or break.
+func withHeldNames(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	const program = `#!/bin/sh
+[ "$1" = __names ] || exit 1
+case $2 in status|break) ;; *) echo wrong; exit 1 ;; esac
+for typed; do :; done
+for name in invoice:42 job "it's"; do
+    case $name in "$typed"*) echo "$name" ;; esac
+done
+echo trouble >&2
+`
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "redlock"), []byte(program), 0o700))
+	return "PATH=" + folder + string(os.PathListSeparator) + os.Getenv("PATH")
 }
 
 func TestBashCompletesWhatTheTableSays(t *testing.T) {
@@ -42,7 +70,13 @@ func TestBashCompletesWhatTheTableSays(t *testing.T) {
 	require.Equal(t, []string{"--wait"}, completed(t, "acquire", "job", "--w"))
 	require.Equal(t, []string{"bash"}, completed(t, "completion", "b"))
 	require.Empty(t, completed(t, "acquire", "--ttl", ""), "what a flag is given is not known")
-	require.Empty(t, completed(t, "status", ""), "nor is a NAME")
+	require.Empty(t, completed(t, "acquire", ""), "nor is a NAME that is not held yet")
+	require.Equal(t, []string{"invoice:42", "job", `it\'s`}, completed(t, "status", ""))
+	require.Equal(t, []string{"job"}, completed(t, "break", "--yes", "jo"))
+	require.Equal(t, []string{"42"}, completedLine(t, "redlock status invoice:4", "status", "invoice", ":", "4"))
+	require.Equal(t, []string{"42"}, completedLine(t, "redlock status invoice:", "status", "invoice", ":"))
+	require.Equal(t, []string{"-"}, completed(t, "release", ""), "a claim cannot be found")
+	require.Equal(t, []string{"job"}, completed(t, "run", "a", "--", "redlock", "status", "j"))
 	require.Contains(t, completed(t, "run", "job", "--", "ech"), "echo")
 	require.Empty(t, completed(t, "status", "--", "ech"))
 	require.Equal(t, []string{"status"}, completed(t, "run", "job", "--", "redlock", "stat"))

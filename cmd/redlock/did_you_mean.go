@@ -2,13 +2,28 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// didYouMean returns a hint at the known word that an unknown one resembles, or an empty text. A word
-// resembles another if it begins it, or differs from it by a third of its letters at most, or by one
+// synonyms are words that other programs have for the subcommands.
+var synonyms = map[string]string{"ls": "list", "lock": "acquire", "unlock": "release"}
+
+// didYouMean returns a hint at the known word that an unknown one means or resembles, or an empty text. A
+// word resembles another if it begins it, or differs from it by a third of its letters at most, or by one
 // letter if it has two.
 func didYouMean(word, dashes string, known []string) string {
+	best := synonyms[word]
+	if !slices.Contains(known, best) {
+		best = resembling(word, known)
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %s%s?", dashes, best)
+}
+
+func resembling(word string, known []string) string {
 	best, least := "", len(word)/3+1
 	if len(word) == 2 {
 		least = 2
@@ -22,10 +37,7 @@ func didYouMean(word, dashes string, known []string) string {
 			best, least = k, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %s%s?", dashes, best)
+	return best
 }
 
 // distance returns the number of letters to insert, delete, replace or swap with their neighbour that

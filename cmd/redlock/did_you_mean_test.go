@@ -12,10 +12,11 @@ func TestAWordThatResemblesAKnownOneIsNamed(t *testing.T) {
 	for word, want := range map[string]string{
 		"stauts": ": did you mean status?", "acquirre": ": did you mean acquire?", "stat": ": did you mean status?",
 		"lsit": ": did you mean list?", "relase": ": did you mean release?", "rnu": ": did you mean run?", "hepl": ": did you mean help?",
-		"": "", "x": "", "zzz": "", "unlock": "", "\xff\xfe": "",
+		"": "", "x": "", "zzz": "", "ls": ": did you mean list?", "lock": ": did you mean acquire?", "unlock": ": did you mean release?", "\xff\xfe": "",
 	} {
 		require.Equal(t, want, didYouMean(word, "", known), "%q", word)
 	}
+	require.Empty(t, didYouMean("ls", "--", []string{"json", "prefix"}))
 	require.Equal(t, ": did you mean --nodes-file?", didYouMean("nodesfile", "--", []string{"nodes", "nodes-file"}))
 }
 

@@ -5,9 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -49,6 +49,7 @@ with --prefix, in ways that change nothing. The columns are
             "none" (no marker yet), "outdated" (restarted since), "foreign" (another
             list of nodes or maxTTL), or "unreadable"
 The findings follow, with their remedies. One finding about several nodes is printed once.
+If users lack rights, an ACL SETUSER line for redis-cli grants all that is missing.
 An error keeps a node from voting, a warning is a risk, and a note is worth knowing. The
 last line says how many nodes can vote now, how many are needed, and so whether locks can
 be taken.
@@ -78,8 +79,9 @@ With --json it prints one object:
     findings       each with a grade (error, warning, note), a code and a text
   clock_spread_us  the largest difference between the nodes' clocks
   findings         about all nodes together
+  state            for a probe: "ok" (every node can vote now), "degraded" (enough can for a
+                   lock, but not all), or "down" (no lock can be taken)
   can_vote, needed how many nodes can vote now, and how many a lock needs
-  can_lock         whether these are enough
 `
 
 func doctorFlags(f *flagSet) runFunc {
@@ -98,6 +100,7 @@ type doctorCommand struct {
 	asJSON        *bool
 	inside        bool
 	admit, begins bool
+	users         []string // of the nodes, in their order
 }
 
 func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
@@ -121,6 +124,7 @@ func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 		return c.misused("%v", err)
 	}
 	defer end()
+	d.users = nodes.users()
 	locker, err := nodes.open(append(guarding(guard), c.prefix(d.prefix), redlock.WithNodeTimeout(coldTimeout))...)
 	if err != nil {
 		return c.misused("%v", err)
@@ -146,7 +150,7 @@ func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) i
 	if *d.asJSON {
 		c.result = joined(report, ballotOf(report))
 	} else {
-		printReport(newPrinter(c), report)
+		printReport(newPrinter(c), report, d.users)
 	}
 	switch {
 	case err != nil && *d.asJSON:
@@ -175,7 +179,7 @@ func notAdmitted(report *doctor.Report) string {
 	if admitted == nil {
 		return "no node was admitted: see the errors above"
 	}
-	return "not all nodes were admitted, but " + strings.Join(admitted, ", ") + ": see the errors above"
+	return "not all nodes were admitted, but " + oneline.List(admitted, ", ") + ": see the errors above"
 }
 
 // blocksAdmission reports whether a finding is why no node, or not this one, was admitted.

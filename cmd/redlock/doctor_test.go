@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"net"
@@ -64,10 +65,12 @@ func TestTheDoctorsReportForProgramsHasTheDocumentedFields(t *testing.T) {
 	require.Equal(t, exitOK, got.status)
 	var r struct {
 		OK    bool
+		State string
 		Nodes []map[string]any
 	}
 	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
 	require.True(t, r.OK)
+	require.Equal(t, "ok", r.State)
 	require.Len(t, r.Nodes, 3)
 	for field := range r.Nodes[2] {
 		require.Contains(t, doctorAbout, field)
@@ -77,13 +80,33 @@ func TestTheDoctorsReportForProgramsHasTheDocumentedFields(t *testing.T) {
 	got = invoke(t, nil, "doctor", "--json", "--guard", "1h", "--nodes", nodesOf(all))
 	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
 	require.Equal(t, "none", r.Nodes[0]["guard"])
+	require.Equal(t, "down", r.State)
 	require.Contains(t, doctorAbout, "quarantine_ms")
 
 	all[2].SetInfo("redis_mode", "cluster")
 	got = invoke(t, nil, "doctor", "--json", "--nodes", nodesOf(all))
 	require.Equal(t, exitFailed, got.status)
 	require.Contains(t, got.out, `"ok": false`)
+	require.Contains(t, got.out, `"state": "degraded"`)
 	require.Contains(t, got.out, `"grade": "error"`)
+}
+
+func TestTheDoctorGrantsWhatIsMissingInOneLine(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	all[1].Deny("MGET")
+	all[2].Deny("CLIENT KILL")
+	got := invoke(t, nil, "doctor", "--nodes", nodesOf(all))
+	require.Equal(t, exitOK, got.status, got)
+	require.Contains(t, got.out, "\nIn redis-cli on each node, this grants what is missing:\nACL SETUSER default +mget +client|kill\n")
+
+	r := &doctor.Report{Nodes: []doctor.Node{
+		{MissingRights: []string{"mget", "~redlock:guard"}}, {MissingRights: []string{"ping"}}, {MissingRights: []string{"mget", "&redlock:free:*"}},
+	}}
+	require.Equal(t, []string{"ACL SETUSER app +mget ~redlock:guard &redlock:free:*", "ACL SETUSER ops +ping"},
+		missingRights(r, []string{"app", "ops", "app"}))
+	require.Nil(t, missingRights(&doctor.Report{Nodes: make([]doctor.Node, 3)}, nil))
+	require.Equal(t, []string{"app", "default"}, nodeList{urls: []string{"redis://app:pw@a", "redis://b"}}.users())
 }
 
 func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
@@ -146,7 +169,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 		}},
 	}}
 	var out strings.Builder
-	printReport(&printer{w: &out}, r)
+	printReport(&printer{w: &out}, r, nil)
 	fits(t, out.String())
 	require.Contains(t, out.String(), "universe.eu:6379/0")
 	require.Contains(t, out.String(), "1000d")
@@ -158,7 +181,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	r.Nodes[0].Guard, r.Nodes[0].Quarantine = guard.StateQuarantined, 365*24*time.Hour
 	r.Nodes[1].Guard, r.Nodes[2].Guard = guard.StateUnreadable, guard.StateForeign
 	out.Reset()
-	printReport(&printer{w: &out}, r)
+	printReport(&printer{w: &out}, r, nil)
 	fits(t, out.String())
 	require.Regexp(t, ` everysec +wait 365d\n`, out.String())
 	require.Contains(t, out.String(), "unreadable")
@@ -201,7 +224,15 @@ func TestTheDoctorSaysWhatAnswersAtAWrongPort(t *testing.T) {
 				go func() {
 					defer conn.Close()
 					_, _ = io.WriteString(conn, greeting)
-					_, _ = io.Copy(io.Discard, conn)
+					for lines := bufio.NewReader(conn); ; {
+						line, err := lines.ReadString('\n')
+						if err != nil {
+							return
+						}
+						if greeting == "" && line == "PING\r\n" {
+							_, _ = io.WriteString(conn, "+PONG\r\n")
+						}
+					}
 				}()
 			}
 		}()
@@ -215,8 +246,8 @@ func TestTheDoctorSaysWhatAnswersAtAWrongPort(t *testing.T) {
 		fits(t, got.out)
 		text := strings.Join(strings.Fields(got.out), " ")
 		for _, want := range []string{
-			"a could not be examined: no TLS handshake within ",
-			"a server without TLS has a URL with redis:// and not rediss://",
+			"a could not be examined: pool: no connection to rediss://127.0.0.1:",
+			"the server does not speak TLS on this port: use no TLS there (redis:// in the URL)",
 			"b could not be examined: pool: an HTTP server answered, and no Redis: correct the port",
 			"c could not be examined: pool: an SSH server answered, and no Redis: correct the port",
 		} {

@@ -8,14 +8,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // columns is the width of the output.
 const columns = 80
 
-// printReport prints a table of the nodes, and the findings below it.
-func printReport(p *printer, r *doctor.Report) {
+// printReport prints a table of the nodes, and the findings below it. users are those of the nodes.
+func printReport(p *printer, r *doctor.Report, users []string) {
 	g := table{gap: 2}
 	head, name, guarded := []string{"NODE", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
 	if guarded {
@@ -48,7 +49,38 @@ func printReport(p *printer, r *doctor.Report) {
 			}
 		}
 	}
+	if grants := missingRights(r, users); grants != nil {
+		p.line("\nIn redis-cli on each node, this grants what is missing:")
+		for _, grant := range grants {
+			p.line("%s", grant)
+		}
+	}
 	p.line("\n%s\n%s", summary(len(r.Nodes), counts), ballotOf(r))
+}
+
+// missingRights returns a command for each user that lacks rights, with all that it lacks on any node. It is
+// not folded, so that it can be copied.
+func missingRights(r *doctor.Report, users []string) (commands []string) {
+	missing := make(map[string][]string)
+	var order []string
+	for i, n := range r.Nodes {
+		for _, right := range n.MissingRights {
+			user := users[i]
+			if missing[user] == nil {
+				order = append(order, user)
+			}
+			if !strings.HasPrefix(right, "~") && !strings.HasPrefix(right, "&") {
+				right = "+" + right
+			}
+			if !slices.Contains(missing[user], right) {
+				missing[user] = append(missing[user], right)
+			}
+		}
+	}
+	for _, user := range order {
+		commands = append(commands, "ACL SETUSER "+user+" "+strings.Join(missing[user], " "))
+	}
+	return commands
 }
 
 // grouped returns the findings, with one in the place of those that say the same about several nodes.
@@ -76,7 +108,7 @@ func grouped(r *doctor.Report) (all []doctor.Finding) {
 		case len(names) > 1 && len(names) == len(r.Nodes):
 			f.Text = fmt.Sprintf("all %d nodes: each %s", len(names), f.Text)
 		case len(names) > 1:
-			f.Text = strings.Join(names, ", ") + ": each " + f.Text
+			f.Text = oneline.List(names, ", ") + ": each " + f.Text
 		}
 		all = append(all, f)
 	}

@@ -12,13 +12,20 @@ import (
 
 // ballot is how many of the nodes of a report can vote.
 type ballot struct {
-	Can    int  `json:"can_vote"`
-	Needed int  `json:"needed"`
-	Locks  bool `json:"can_lock"`
+	State  string `json:"state"`
+	Can    int    `json:"can_vote"`
+	Needed int    `json:"needed"`
 
 	nodes int
 	wait  time.Duration // until a quorum can vote, because quarantines end; 0: not by waiting
 }
+
+// The states of a ballot, for a probe.
+const (
+	stateOK       = "ok"       // every node can vote
+	stateDegraded = "degraded" // a quorum can
+	stateDown     = "down"     // locks can't be taken
+)
 
 // ballotOf counts the nodes that can vote. A server with two names votes once.
 func ballotOf(r *doctor.Report) ballot {
@@ -36,8 +43,15 @@ func ballotOf(r *doctor.Report) ballot {
 			b.Can++
 		}
 	}
-	b.Locks = b.Can >= b.Needed
-	if missing := b.Needed - b.Can; !b.Locks && missing <= len(quarantines) {
+	switch {
+	case b.Can == b.nodes:
+		b.State = stateOK
+	case b.Can >= b.Needed:
+		b.State = stateDegraded
+	default:
+		b.State = stateDown
+	}
+	if missing := b.Needed - b.Can; b.State == stateDown && missing <= len(quarantines) {
 		slices.Sort(quarantines)
 		b.wait = quarantines[missing-1]
 	}
@@ -64,7 +78,7 @@ func votesIn(n doctor.Node) (wait time.Duration, ok bool) {
 func (b ballot) String() string {
 	text := fmt.Sprintf("%d of %d can vote, %d needed: ", b.Can, b.nodes, b.Needed)
 	switch {
-	case b.Locks:
+	case b.State != stateDown:
 		return text + "locks can be taken"
 	case b.wait > 0:
 		return text + fmt.Sprintf("locks can't be taken for %v more", (b.wait+time.Second-1).Truncate(time.Second))

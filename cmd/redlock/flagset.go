@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,10 +20,11 @@ type flagSet struct {
 	*flag.FlagSet
 	command subcommand
 	run     runFunc
+	letters map[string]string // by flag: its second name, of one letter
 }
 
 func newFlagSet(cmd subcommand) *flagSet {
-	f := &flagSet{FlagSet: flag.NewFlagSet(cmd.name, flag.ContinueOnError), command: cmd}
+	f := &flagSet{FlagSet: flag.NewFlagSet(cmd.name, flag.ContinueOnError), command: cmd, letters: make(map[string]string)}
 	f.SetOutput(io.Discard) // misused reports all mistakes in one form
 	f.run = cmd.flags(f)
 	return f
@@ -70,9 +72,17 @@ func (f *flagSet) explained(err error) string {
 	return text
 }
 
+// letter gives a flag a second name of one letter.
+func (f *flagSet) letter(letter, name string) {
+	f.Var(f.Lookup(name).Value, letter, "")
+	f.letters[name] = letter
+}
+
 // names returns the names of the flags.
 func (f *flagSet) names() (names []string) {
-	f.VisitAll(func(def *flag.Flag) { names = append(names, def.Name) })
+	for _, o := range f.all() {
+		names = append(names, o.name)
+	}
 	return names
 }
 
@@ -104,15 +114,12 @@ func (f *flagSet) emptyFlag() (err error) {
 	return err
 }
 
+// flagName is a flag of more than one letter in an error of package flag.
+var flagName = regexp.MustCompile(`((?:flag|defined|argument): |for flag )(-\w[\w-])`)
+
 // twoDashes writes the flags in an error with two dashes, as they are documented. Package flag
 // accepts one or two and writes one.
-func twoDashes(err error) string {
-	text := err.Error()
-	for _, before := range []string{"flag: ", "defined: ", "for flag ", "argument: "} {
-		text = strings.Replace(text, before+"-", before+"--", 1)
-	}
-	return text
-}
+func twoDashes(err error) string { return flagName.ReplaceAllString(err.Error(), "${1}-${2}") }
 
 // DurationVar defines a flag as that of package flag does, with an error that names the units.
 func (f *flagSet) DurationVar(p *time.Duration, name string, value time.Duration, usage string) {

@@ -11,12 +11,10 @@ import (
 func (f *flagSet) help(w io.Writer) {
 	cmd := f.command
 	_, _ = fmt.Fprintf(w, "redlock %s: %s.\n\nUsage: %s\n", cmd.name, cmd.summary, cmd.usage())
-	for i, def := range f.all() {
-		if i == 0 {
-			_, _ = fmt.Fprint(w, "\nFlags:\n")
-		}
+	_, _ = fmt.Fprint(w, "\nFlags:\n")
+	for _, def := range append(f.all(), helpOption) {
 		usage := folded(def.usage, columns-23, "\n"+strings.Repeat(" ", 23))
-		_, _ = fmt.Fprintf(w, "  %-20s %s\n", strings.TrimSpace("--"+def.name+" "+def.arg), usage)
+		_, _ = fmt.Fprintf(w, "  %-20s %s\n", def.label(), usage)
 	}
 	_, _ = fmt.Fprintf(w, "\n%s\nExit status:\n", cmd.about)
 	for _, e := range cmd.exitStatuses {
@@ -42,19 +40,37 @@ func (cmd subcommand) usage() string {
 
 // option is a flag as help prints it.
 type option struct {
-	name  string
-	arg   string // its argument; "" for a switch
-	usage string
+	name   string
+	letter string // its second name; "" if there is none
+	arg    string // its argument; "" for a switch
+	usage  string
 }
+
+// helpOption is a flag of every subcommand. Package flag knows it.
+var helpOption = option{name: "help", letter: "h", usage: "say how it is used"}
+
+// words returns the names as they are typed.
+func (o option) words() []string {
+	if o.letter == "" {
+		return []string{"--" + o.name}
+	}
+	return []string{"-" + o.letter, "--" + o.name}
+}
+
+// label returns the names and the argument, as help shows them.
+func (o option) label() string { return strings.TrimSpace(strings.Join(o.words(), ", ") + " " + o.arg) }
 
 // all returns the flags, sorted by name.
 func (f *flagSet) all() (options []option) {
 	f.VisitAll(func(def *flag.Flag) {
+		if len(def.Name) == 1 {
+			return // the second name of another one
+		}
 		arg, usage := flag.UnquoteUsage(def)
 		if _, ok := def.Value.(*durationValue); ok && arg == "value" {
 			arg = "duration"
 		}
-		options = append(options, option{def.Name, arg, usage})
+		options = append(options, option{def.Name, f.letters[def.Name], arg, usage})
 	})
 	return options
 }

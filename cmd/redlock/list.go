@@ -26,16 +26,17 @@ func listEntry() subcommand {
 		flags:   listFlags,
 		about:   listAbout,
 		exitStatuses: []exitStatus{
-			{exitOK, "a quorum was searched to the end"},
+			{exitOK, "a quorum was searched to the end; with --watch, it was ended by Ctrl-C or SIGTERM"},
 			{exitFailed, "--limit or --timeout ended the search: more names may be held"},
 			endsMisused,
-			{exitUnavailable, "no quorum of nodes could be searched; nothing is listed"},
+			{exitUnavailable, "no quorum of nodes could be searched; nothing is listed; --watch continues"},
 			endsUnwritten,
 			{exitSignal, "signal n ended the search; nothing is listed"},
 		},
 		examples: []string{
 			"redlock list --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/",
 			"redlock list --json | jq -r '.names[].name'",
+			"redlock list --watch invoice/",
 		},
 	}
 }
@@ -54,7 +55,12 @@ redlock:fence:* use --no-fence.
 
 A ? marks a name that may be held: too few nodes answered to tell.
 
-With --json it prints one object:
+With --watch it repeats the search every --interval until it is ended. On a terminal it
+overwrites the output. Otherwise it prints when something has changed: the names, their
+holders, or the nodes that answer. An extension is no change.
+
+With --json it prints one object, and with --watch one per line:
+  at         the time of the search; only with --watch
   complete   false: --limit or --timeout ended the search, and more names may be held
   names      for each name that is held, in order
     name     the lock
@@ -88,10 +94,11 @@ type listCommand struct {
 	noFence *bool
 	limit   *int
 	timeout *time.Duration
+	watch   watchFlags
 }
 
 func listFlags(f *flagSet) runFunc {
-	d := &listCommand{given: nodesFlags(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
+	d := &listCommand{given: nodesFlags(f), prefix: prefixFlag(f), asJSON: jsonFlag(f), watch: newWatchFlags(f)}
 	d.noFence = f.Bool("no-fence", false, "do not read the fences")
 	d.limit = f.Int("limit", defaultLimit, "end the search after this `number` of names, up to 100000 (default: 1000)")
 	d.timeout = f.Duration("timeout", defaultTimeout, "end the search after this time, up to 10m (default: 30s)")
@@ -116,6 +123,8 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 		return c.misused("--limit must be from 1 to %d", maxLimit)
 	case *d.timeout <= 0 || *d.timeout > maxTimeout:
 		return c.misused("--timeout must be more than 0, and at most %v", maxTimeout)
+	case d.watch.check() != nil:
+		return c.misused("%v", d.watch.check())
 	}
 	nodes, err := c.nodes(d.given)
 	if err != nil {
@@ -126,6 +135,13 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 		return c.misused("%v", err)
 	}
 	defer group.close()
+	if *d.watch.on {
+		return newWatcher(c, d.watch, *d.asJSON, func(ctx context.Context) (view, error) {
+			s := newSearch(group, keyPrefix, start, *d.limit, !*d.noFence)
+			s.failed = s.run(ctx, *d.timeout)
+			return s, nil
+		}).watch(ctx)
+	}
 	ctx, stop := listen().until(ctx)
 	defer stop()
 	s := newSearch(group, keyPrefix, start, *d.limit, !*d.noFence)
@@ -134,7 +150,7 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 		return refusal(err)
 	}
 	if *d.asJSON {
-		c.result = s.json()
+		c.result = s.object(nil)
 	} else {
 		s.print(newPrinter(c))
 	}
@@ -159,7 +175,8 @@ type search struct {
 	found map[string]bool
 	cut   error // why the search ended early; nil if it did not
 
-	names []listedName
+	names  []listedName
+	failed error // why nothing was found out
 }
 
 // listedName is a name that is held, or may be.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
@@ -11,6 +13,10 @@ import (
 
 // print prints the names as a table, and what the list is worth.
 func (s *search) print(p *printer) {
+	if s.failed != nil {
+		p.line("%s Nothing is listed: %s", p.in(red, "✗"), withoutPrefix(s.failed))
+		return
+	}
 	if len(s.names) > 0 {
 		g := table{gap: 3}
 		g.row("", " ", "NAME", "OWNER", "ID", "LEFT", "FENCE")
@@ -60,6 +66,7 @@ func (s *search) summary() string {
 }
 
 type listJSON struct {
+	At       *time.Time     `json:"at,omitempty"`
 	Complete bool           `json:"complete"`
 	Names    []nameJSON     `json:"names"`
 	Nodes    []nodeListJSON `json:"nodes"`
@@ -80,8 +87,21 @@ type nodeListJSON struct {
 	Error string `json:"error,omitempty"`
 }
 
-func (s *search) json() listJSON {
-	out := listJSON{Complete: s.cut == nil, Names: []nameJSON{}}
+// changes returns the names with their holders and fences, and the nodes that answered.
+func (s *search) changes() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %v", s.failed != nil, s.cut)
+	for _, l := range s.names {
+		fmt.Fprintf(&b, "; %q %s %q %d", l.name, l.state, l.owner, l.fence)
+	}
+	for _, err := range s.errs {
+		fmt.Fprintf(&b, "; %v", err != nil)
+	}
+	return b.String()
+}
+
+func (s *search) object(at *time.Time) any {
+	out := listJSON{At: at, Complete: s.cut == nil && s.failed == nil, Names: []nameJSON{}}
 	for _, l := range s.names {
 		j := nameJSON{Name: l.name, State: l.state, Owner: l.owner, ID: l.id, Fence: l.fence}
 		if !utf8.ValidString(l.name) {

@@ -41,6 +41,7 @@ func lockRequestFlags(f *flagSet, owner, whose string) *lockRequest {
 	f.DurationVar(&w.ttl, "ttl", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
 		"less)")
 	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
+	f.letter("w", "wait")
 	f.StringVar(&w.owner, "owner", owner, "a `label` that other clients see (default: host/"+whose+")")
 	f.BoolVar(&w.noFence, "no-fence", false, "acquire the lock without a fence (see below)")
 	return w

@@ -25,7 +25,7 @@
 //	guard.go, begin.go                             --guard; `doctor --begin-guard`
 //	bench.go, bench_sample.go, bench_text.go       `bench`, with histogram.go
 //	demo.go, demo_*.go, cuttable_dialer.go         `demo`
-//	completion.go, completion_shells.go            `completion`, with version.go
+//	completion.go, completion_*.go                 `completion`, with version.go
 package main
 
 import (
@@ -66,6 +66,8 @@ func (inv *invocation) dispatch(ctx context.Context, args []string) int {
 		return waitStartBarrier(inv, rest)
 	case reaperMode:
 		return runReaper(inv)
+	case namesMode:
+		return completeNames(ctx, inv, rest)
 	}
 	for _, cmd := range commands() {
 		if cmd.name == name {

@@ -35,7 +35,7 @@ func manual() string {
 		if options := newFlagSet(cmd).all(); len(options) > 0 {
 			b.WriteString("| flag | |\n|---|---|\n")
 			for _, o := range options {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimSpace("--"+o.name+" "+o.arg), cell(o.usage))
+				fmt.Fprintf(&b, "| `%s` | %s |\n", o.label(), cell(o.usage))
 			}
 			b.WriteString("\n")
 		}

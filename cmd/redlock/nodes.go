@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -36,6 +37,15 @@ func (n nodeFlags) given() bool {
 type nodeList struct {
 	urls []string
 	tls  tlsConfig // nil: as the URLs say
+}
+
+// users returns the user of each node. A URL without one, or one that cannot be read, has the default user.
+func (n nodeList) users() (users []string) {
+	for _, url := range n.urls {
+		cfg, _ := pool.ParseURL(url)
+		users = append(users, cmp.Or(cfg.Username, "default"))
+	}
+	return users
 }
 
 // open makes a Locker over the nodes.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -10,11 +9,12 @@ import (
 
 func statusEntry() subcommand {
 	return subcommand{
-		name:    "status",
-		args:    "NAME",
-		summary: "show who holds a lock, on which nodes, and for how long",
-		flags:   statusFlags,
-		about:   statusAbout,
+		name:     "status",
+		args:     "NAME",
+		heldName: true,
+		summary:  "show who holds a lock, on which nodes, and for how long",
+		flags:    statusFlags,
+		about:    statusAbout,
 		exitStatuses: []exitStatus{
 			{exitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"},
 			endsMisused,
@@ -54,23 +54,15 @@ With --json it prints one object, and with --watch one per line:
     error     why it did not answer, or what is wrong with its key
 `
 
-// Bounds of --interval: nodes have other things to do.
-const (
-	minInterval = 100 * time.Millisecond
-	maxInterval = time.Hour
-)
-
 func statusFlags(f *flagSet) runFunc {
-	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
-	watch := f.Bool("watch", false, "repeat the query, and show what changes")
-	interval := f.Duration("interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)")
+	given, prefix, asJSON, watch := nodesFlags(f), prefixFlag(f), jsonFlag(f), newWatchFlags(f)
 	return func(ctx context.Context, c *invocation) int {
 		name, err := c.name()
 		if err != nil {
 			return c.misused("%v", err)
 		}
-		if *interval < minInterval || *interval > maxInterval {
-			return c.misused("--interval must be from %v to %v", minInterval, maxInterval)
+		if err := watch.check(); err != nil {
+			return c.misused("%v", err)
 		}
 		nodes, err := c.nodes(given)
 		if err != nil {
@@ -81,8 +73,14 @@ func statusFlags(f *flagSet) runFunc {
 			return c.misused("%v", err)
 		}
 		defer closeSoon(locker)
-		if *watch {
-			return newWatcher(c, locker, name, *interval, *asJSON).watch(ctx)
+		if *watch.on {
+			return newWatcher(c, watch, *asJSON, func(ctx context.Context) (view, error) {
+				s, err := locker.Inspect(ctx, name)
+				if s == nil {
+					return nil, err
+				}
+				return (*statusView)(s), nil // without a quorum too
+			}).watch(ctx)
 		}
 		return statusOnce(ctx, c, locker, name, *asJSON)
 	}
@@ -95,9 +93,9 @@ func statusOnce(ctx context.Context, c *invocation, locker *redlock.Locker, name
 		c.fail(err, "%v", err)
 		return refusal(err)
 	case asJSON:
-		c.result = newStatusJSON(s)
+		c.result = (*statusView)(s).object(nil)
 	default:
-		printStatus(newPrinter(c), s)
+		(*statusView)(s).print(newPrinter(c))
 	}
 	if err != nil {
 		c.fail(err, "%v", err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -9,9 +10,12 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func printStatus(p *printer, s *redlock.Status) {
+// statusView is an answer to a status query.
+type statusView redlock.Status
+
+func (s *statusView) print(p *printer) {
 	name := p.in(bold, oneline.Printable(s.Name))
-	switch stateOf(s) {
+	switch stateOf((*redlock.Status)(s)) {
 	case held:
 		p.line("%s is held by %s for %s%s\n", name, called(s.Owner), left(s.Remaining), withID(s.ID))
 	case free:
@@ -75,8 +79,17 @@ type nodeStatusJSON struct {
 	Error  string `json:"error,omitempty"`
 }
 
-func newStatusJSON(s *redlock.Status) statusJSON {
-	out := statusJSON{Name: s.Name, State: stateOf(s)}
+// changes returns the state, the holder, the nodes that hold the key and the nodes that answer.
+func (s *statusView) changes() string {
+	text := fmt.Sprintf("%s %v %q %s", stateOf((*redlock.Status)(s)), s.Held, s.Owner, s.ID)
+	for _, n := range s.Nodes {
+		text += fmt.Sprintf("; %v %q %s %v", n.Held, n.Owner, n.ID, n.Err != nil)
+	}
+	return text
+}
+
+func (s *statusView) object(at *time.Time) any {
+	out := statusJSON{At: at, Name: s.Name, State: stateOf((*redlock.Status)(s))}
 	if s.Held {
 		out.Owner, out.ID, out.LeftMS = &s.Owner, s.ID, milliseconds(s.Remaining)
 	}

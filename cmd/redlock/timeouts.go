@@ -16,6 +16,9 @@ var (
 	// a TLS handshake.
 	coldTimeout = 2 * time.Second
 
+	// namesTimeout bounds how long a shell waits for the names that it completes.
+	namesTimeout = 500 * time.Millisecond
+
 	// drain is how long the processes that a command left behind may take to end by themselves:
 	// `script > >(tee log)` leaves a tee that still has to write.
 	drain = 500 * time.Millisecond
@@ -31,6 +34,7 @@ func slowed(d time.Duration) time.Duration { return time.Duration(slowdown) * d 
 func lengthen() {
 	closeTimeout, coldTimeout = 2*closeTimeout, 2*coldTimeout
 	answerTimeout = 30 * time.Second
+	namesTimeout *= 4
 	drain *= 4
 	slowdown = 4
 }

@@ -6,51 +6,87 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// watcher queries the status of a lock repeatedly.
-type watcher struct {
-	c        *invocation
-	locker   *redlock.Locker
-	name     string
-	interval time.Duration
-	show     func(*redlock.Status) error
-	last     []snapshot // as shown last
+// Bounds of --interval: nodes have other things to do.
+const (
+	minInterval = 100 * time.Millisecond
+	maxInterval = time.Hour
+)
+
+var errInterval = fmt.Errorf("--interval must be from %v to %v", minInterval, maxInterval)
+
+// watchFlags are the flags of what can be watched.
+type watchFlags struct {
+	on       *bool
+	interval *time.Duration
 }
 
-func newWatcher(c *invocation, locker *redlock.Locker, name string, interval time.Duration, asJSON bool) *watcher {
-	w := &watcher{c: c, locker: locker, name: name, interval: interval}
+func newWatchFlags(f *flagSet) watchFlags {
+	w := watchFlags{
+		on:       f.Bool("watch", false, "repeat the query, and show what changes"),
+		interval: f.Duration("interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)"),
+	}
+	f.letter("w", "watch")
+	return w
+}
+
+// check returns what is wrong with the flags.
+func (w watchFlags) check() error {
+	if *w.interval < minInterval || *w.interval > maxInterval {
+		return errInterval
+	}
+	return nil
+}
+
+// view is the answer to a query that is repeated.
+type view interface {
+	// changes returns a text that differs from that of the answer before if something has changed.
+	changes() string
+	print(p *printer)
+	// object returns the form for programs. at is the time of the query; nil: the query is not repeated.
+	object(at *time.Time) any
+}
+
+// watcher repeats a query.
+type watcher struct {
+	c        *invocation
+	interval time.Duration
+	query    func(ctx context.Context) (view, error) // after an error without a view the watch ends
+	show     func(view) error
+	last     string // what has changed when it was shown last
+}
+
+func newWatcher(c *invocation, flags watchFlags, asJSON bool, query func(ctx context.Context) (view, error)) *watcher {
+	w := &watcher{c: c, query: query, interval: *flags.interval}
 	switch {
 	case asJSON:
 		w.show = w.news(w.object)
 	case c.redraws():
-		w.show = (&liveScreen{out: c.stdout, colors: newPrinter(c).colors, every: interval}).show
+		w.show = (&liveScreen{out: c.stdout, colors: newPrinter(c).colors, every: w.interval}).show
 	default:
 		w.show = w.news(w.block)
 	}
 	return w
 }
 
-// watch prints the status until a signal arrives, or until the reader of the output is gone.
+// watch prints the answers until a signal arrives, or until the reader of the output is gone.
 func (w *watcher) watch(ctx context.Context) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
 	for tick := time.NewTicker(w.interval); ; {
-		s, err := w.locker.Inspect(ctx, w.name)
+		v, err := w.query(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return exitOK // the end that the user asked for
-		case s == nil:
+		case v == nil:
 			w.c.fail(err, "%v", err)
 			return refusal(err)
 		}
-		if err := w.show(s); err != nil {
+		if err := w.show(v); err != nil {
 			if errors.Is(err, syscall.EPIPE) {
 				w.c.stdout.err = nil // the reader is gone, as with head
 			}
@@ -64,47 +100,29 @@ func (w *watcher) watch(ctx context.Context) int {
 	}
 }
 
-// snapshot is the state of one node, or of the lock, as watch compares it.
-type snapshot struct {
-	state state // of the lock
-	held  bool
-	owner string
-	id    string
-	error bool
-}
-
-func snapshots(s *redlock.Status) []snapshot {
-	all := []snapshot{{state: stateOf(s), held: s.Held, owner: s.Owner, id: s.ID}}
-	for _, n := range s.Nodes {
-		all = append(all, snapshot{held: n.Held, owner: n.Owner, id: n.ID, error: n.Err != nil})
-	}
-	return all
-}
-
 // news prints only what differs from the last output.
-func (w *watcher) news(show func(*redlock.Status) error) func(*redlock.Status) error {
-	return func(s *redlock.Status) error {
-		now := snapshots(s)
-		if slices.Equal(now, w.last) {
+func (w *watcher) news(show func(view) error) func(view) error {
+	return func(v view) error {
+		now := v.changes()
+		if now == w.last {
 			return nil
 		}
 		w.last = now
-		return show(s)
+		return show(v)
 	}
 }
 
-func (w *watcher) object(s *redlock.Status) error {
-	out, at := newStatusJSON(s), time.Now().UTC().Round(time.Millisecond)
-	out.At = &at
+func (w *watcher) object(v view) error {
+	at := time.Now().UTC().Round(time.Millisecond)
 	e := json.NewEncoder(w.c.stdout)
 	e.SetEscapeHTML(false)
-	return e.Encode(out)
+	return e.Encode(v.object(&at))
 }
 
-func (w *watcher) block(s *redlock.Status) error {
+func (w *watcher) block(v view) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s  ", time.Now().Format(time.TimeOnly))
-	printStatus(&printer{w: &b}, s)
+	v.print(&printer{w: &b})
 	b.WriteByte('\n')
 	_, err := w.c.stdout.Write(b.Bytes())
 	return err
@@ -118,10 +136,10 @@ type liveScreen struct {
 	lines  int // lines on the screen
 }
 
-func (r *liveScreen) show(s *redlock.Status) error {
+func (r *liveScreen) show(v view) error {
 	var b bytes.Buffer
 	p := &printer{w: &b, colors: r.colors}
-	printStatus(p, s)
+	v.print(p)
 	p.line("\n%s", p.in(faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if width, rows, ok := windowSize(r.out.file); ok {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,6 +91,41 @@ func TestAWatchContinuesWithoutAQuorumAndSeesItReturn(t *testing.T) {
 	awaitState(next, free)
 	p.signal(syscall.SIGINT)
 	require.Equal(t, 0, p.status())
+}
+
+func TestAListIsWatched(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 3)
+	p := start(t, all, "list", "-w", "--json", "--interval", "100ms")
+	next := func() (l listed, at string) {
+		line := p.line()
+		var timed struct{ At string }
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		require.NoError(t, json.Unmarshal([]byte(line), &timed))
+		return l, timed.At
+	}
+	until := func(complete bool, names ...string) {
+		t.Helper()
+		for l, _ := next(); l.Complete != complete || !slices.Equal(names, l.names()); l, _ = next() { // bounded by line
+		}
+	}
+	l, at := next()
+	require.Equal(t, []string{"job"}, l.names())
+	require.True(t, l.Complete)
+	_, err := time.Parse(time.RFC3339Nano, at)
+	require.NoError(t, err)
+	t.Cleanup(func() { setFree(all, "ledger") })
+	holdAll(all, "ledger", token2, time.Hour)
+	until(true, "job", "ledger")
+	all[0].Stop()
+	all[1].Stop()
+	until(false)
+	require.NoError(t, all[0].Restart(true))
+	require.NoError(t, all[1].Restart(true))
+	until(true, "job", "ledger")
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 0, p.status())
+	require.Empty(t, p.messages())
 }
 
 func TestAWatchInAFileIsReadable(t *testing.T) {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// namesFor returns what is offered behind the words of a line.
+func namesFor(t *testing.T, env []string, words ...string) []string {
+	t.Helper()
+	got := invoke(t, env, append([]string{namesMode}, words...)...)
+	require.Equal(t, outcome{status: exitOK, out: got.out}, got, "it is silent but for names")
+	return strings.Fields(got.out)
+}
+
+func TestTheNamesThatAreHeldAreOfferedToAShell(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	for _, name := range []string{"job", "invoice:42", "app/job", "größe"} {
+		holdAll(all, name, token, time.Hour)
+	}
+	holdAll(all, "two words", token, time.Hour)
+	holdAll(all, "-v", token, time.Hour)
+	holdAll(all, "plain", "no lock", time.Hour)
+	all[2].Set("minority", token, time.Hour)
+	env := envOf(all)
+	require.Equal(t, []string{"app/job", "größe", "invoice:42", "job", "minority"}, namesFor(t, env, "status", ""))
+	require.Equal(t, []string{"invoice:42"}, namesFor(t, env, "break", "--yes", "in"))
+	require.Equal(t, []string{"job"}, namesFor(t, env, "status", "--prefix", "app/", ""))
+	require.Equal(t, []string{"job"}, namesFor(t, nil, "status", "--nodes", nodesOf(all), "j"))
+	all[0].Stop() // one that answers is enough
+	require.Equal(t, []string{"job"}, namesFor(t, env, "status", "j"))
+	for _, words := range [][]string{
+		{"status", "job", ""}, {"acquire", ""}, {"release", ""}, {"nonsense", ""}, {"status", "--nonsense", ""}, {"status"}, {},
+		{"status", "--nodes", "http://x", ""}, {"status", "--nodes", ""}, {"status", "redlock:"},
+	} {
+		require.Empty(t, namesFor(t, env, words...), words)
+	}
+	require.Empty(t, namesFor(t, nil, "status", ""), "there are no nodes")
+}
+
+func TestAShellIsOfferedABoundedNumberOfNamesInABoundedTime(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	for i := range namesLimit + 10 {
+		all[0].Set(fmt.Sprintf("lock/%04d", i), token, time.Hour)
+	}
+	require.LessOrEqual(t, len(namesFor(t, envOf(all), "status", "")), namesLimit)
+	for _, m := range all {
+		m.Freeze()
+	}
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.Unfreeze()
+		}
+	})
+	began := time.Now()
+	require.Empty(t, namesFor(t, envOf(all), "status", ""))
+	require.Less(t, time.Since(began), 4*namesTimeout)
+}
