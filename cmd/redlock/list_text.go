@@ -92,7 +92,7 @@ func (s *search) changes() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %v", s.failed != nil, s.cut)
 	for _, l := range s.names {
-		fmt.Fprintf(&b, "; %q %s %q %d", l.name, l.state, l.owner, l.fence)
+		fmt.Fprintf(&b, "; %q %s %q %s %d", l.name, l.state, l.owner, l.id, l.fence)
 	}
 	for _, err := range s.errs {
 		fmt.Fprintf(&b, "; %v", err != nil)

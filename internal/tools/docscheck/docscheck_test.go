@@ -184,3 +184,45 @@ func TestNamesThatTheAPIDoesNotHaveAreFound(t *testing.T) {
 		assert.Equal(t, wrong, got, span)
 	}
 }
+
+func TestThePageOfErrorsIsComparedWithTheSources(t *testing.T) {
+	const library = `package redlock
+
+const remedy = "start it"
+
+var ErrLost = errors.New("redlock: lock " + "lost")
+
+var errOwn = errors.New("is not exported")
+
+func f() {
+	d.warn("a node does not vote", "node", n)
+	return fmt.Errorf("%w: for %d%% of %v: "+remedy+other(), ErrLost, 1, 2)
+}
+`
+	const program = `package main
+
+func g() {
+	c.misused("--%s is given and empty", x)
+	c.fail(err, "%s: %v", a, b)
+	c.fail(err, "%s was lost before the command began", a)
+	return errors.New("the lock " + name + " is gone")
+}
+`
+	for listed, want := range map[string][]string{
+		"| `redlock: lock lost`, `redlock: a node does not vote` | x |\n| `--… is given and empty`, `was lost before the command` | `y` |\n" +
+			"| `the lock … is gone` |\n| `…: for …% of …: start it…` |\n": nil,
+		"| `redlock: lock lost`, `redlock: a node does not vote` | x |\n| `--… is given and empty`, `nonsense` |\n| `was lost before` |\n": {
+			"docs/errors.md:2: the sources have no text \"nonsense\"",
+			"docs/errors.md:1: \"the lock … is gone\" is missing: cmd/redlock/g.go:7:20",
+		},
+	} {
+		inFolder(t, map[string]string{"docs/errors.md": listed, "redlock/f.go": library, "cmd/redlock/g.go": program, "cmd/redlock/g_test.go": "{"})
+		count, found, err := checkErrors([]*page{read("docs/errors.md", listed)})
+		require.NoError(t, err)
+		require.Positive(t, count)
+		assert.Equal(t, want, words(found))
+	}
+	_, found, err := checkErrors([]*page{read("docs/other.md", "| `nonsense` |\n")})
+	require.NoError(t, err)
+	require.Empty(t, found)
+}

@@ -1,6 +1,7 @@
 // Docscheck checks the documents against the code. Every link must have a target, and Go code must
 // compile. The targets of make, the redlock command's flags, the Go files and the API's names that
-// they mention must exist. It finds long sentences, long
+// they mention must exist. docs/errors.md must have each text of an error, the log or the command, and no
+// other. It finds long sentences, long
 // lines and phrases that need a second reading, also in the godoc of exported names. The doc.go of
 // redlock and pool must name every file. It warns of figures that were measured at an older state
 // of the code ("commit 1bfe5c8"). It fetches nothing.
@@ -91,6 +92,11 @@ func check(roots []string) (found, old []finding, summary string, _ error) {
 		return nil, nil, "", err
 	}
 	found = append(found, more...)
+	errorTexts, more, err := checkErrors(pages)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	found = append(found, more...)
 	more, err = checkFiles(roots)
 	if err != nil {
 		return nil, nil, "", err
@@ -106,8 +112,8 @@ func check(roots []string) (found, old []finding, summary string, _ error) {
 		return nil, nil, "", err
 	}
 	found = append(found, more...)
-	return found, checkAge(pages), fmt.Sprintf("%d pages, %d links, %d blocks of Go, %d commands, %d names of the API; %d wrong",
-		len(pages), links, blocks, commands, names, len(found)), nil
+	return found, checkAge(pages), fmt.Sprintf("%d pages, %d links, %d blocks of Go, %d commands, %d names of the API, %d texts of errors; %d wrong",
+		len(pages), links, blocks, commands, names, errorTexts, len(found)), nil
 }
 
 // pagesOf returns the Markdown files that are named, and those in the folders.
