@@ -12,8 +12,38 @@
 //		return settle(ctx, 42) // ctx ends with cause ErrLost before another client can hold the lock
 //	})
 //
-// Most callers want [Locker.Do], which waits, extends, cancels and releases. [Locker.Acquire] and
-// [Locker.TryAcquire] return a [Lock] that the caller releases.
+// # Which call
+//
+//   - [Locker.Do] runs a function while a lock is held: it waits, extends, cancels and releases. Most
+//     callers want it.
+//   - [Locker.Acquire] waits and returns a [Lock] that the caller releases. [Locker.TryAcquire] does not
+//     wait for a holder. [Locker.AcquireAll] and [Locker.TryAcquireAll] take several names, or none.
+//   - [Locker.Lead] lets one process at a time lead, for as long as it lives.
+//   - [Lock.Detach] and [Locker.Resume] pass a lock on to another handle or process.
+//   - [Locker.Inspect] tells who holds a name, [Locker.Held] what this Locker holds.
+//   - [Locker.Healthy] and [Locker.Diagnose] tell whether the nodes can vote, and why not.
+//
+// # Which option
+//
+//   - Every service: [WithOwner] names the holder in errors, [WithKeyPrefix] separates users of the
+//     same servers, and [WithLogger] logs what an operator should know.
+//   - Servers that may forget what they acknowledged: [WithRestartGuard], and [WithRepair] with it.
+//   - A resource that can refuse a late holder: [WithFencing], and [Lock.Fence].
+//   - One acquisition: [WithWait] and [WithFailFast] bound the wait, [WithAutoExtend] extends the lock,
+//     [WithMaxHold] and [WithProgress] end a hold that hangs, [WithMinHold] keeps a name after a short job,
+//     and [WithStopMargin] gives work time to stop. [WithDefaults] gives such options to all acquisitions.
+//
+// # Which error
+//
+// Every error matches one of these by [errors.Is], or the cause of the caller's own context:
+//
+//   - [ErrHeld]: another client holds the name. Wait, or skip the work.
+//   - [ErrNoQuorum] and [ErrQuarantined]: too few nodes vote. [QuorumError] has each node's answer. Raise
+//     an alarm.
+//   - [ErrLost] and [ErrMaxHold]: the lock ended before its work did. Stop the work.
+//   - [ErrInvalid]: an argument is out of bounds, and nothing was sent.
+//
+// docs/errors.md lists all of them by their texts, and what to do.
 package redlock
 
 // The files of the package, from the outside in:
