@@ -7,12 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/redlock"
 )
-
-// elapsed measures the minimum holds of this process. Tests replace it.
-var elapsed clock.Clock = clock.System()
 
 // job is a job of a scheduler of this process.
 type job struct {
@@ -31,9 +27,7 @@ type job struct {
 // run is one run of a job.
 type run struct {
 	*redlock.Lock
-	minHold clock.Instant // the end of its minimum hold
-	ended   bool          // the lock was released or lost
-	lost    bool
+	ended bool // from then on only its minimum hold keeps the name
 }
 
 func (j *job) lockName() string { return j.config.Prefix + j.settings.Name }
@@ -58,7 +52,7 @@ func (j *job) begin(ctx context.Context) (*run, error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.last = &run{Lock: lock, minHold: elapsed.Now().Add(j.settings.MinHold)}
+	j.last = &run{Lock: lock}
 	return j.last, nil
 }
 
@@ -80,12 +74,8 @@ func (j *job) own() own {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	o := own{minHold: j.settings.MinHold}
-	switch {
-	case j.last == nil || j.last.lost:
-	case j.last.ended:
-		o.left = max(0, j.last.minHold.Sub(elapsed.Now()))
-	default:
-		o.runs = j.last.Remaining() > 0
+	if j.last != nil {
+		o.id, o.runs = j.last.ID(), !j.last.ended
 	}
 	return o
 }
@@ -95,7 +85,7 @@ func (j *job) end(ctx context.Context, r *run) error {
 	err := r.Release(ctx)
 	lost := errors.Is(err, redlock.ErrLost) || errors.Is(err, redlock.ErrMaxHold)
 	j.mu.Lock()
-	r.ended, r.lost = true, lost
+	r.ended = true
 	j.mu.Unlock()
 	switch {
 	case lost:

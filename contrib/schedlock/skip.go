@@ -11,9 +11,9 @@ import (
 
 // own is what a process itself does with a job that it could not lock.
 type own struct {
-	runs    bool          // it runs the job
+	id      string        // of the lock of its last run; empty before the first one
+	runs    bool          // that run has not ended
 	minHold time.Duration // of the job
-	left    time.Duration // of the minimum hold of its last run; 0 if that has ended
 }
 
 // skipped is why a tick is skipped, for the log and for the user.
@@ -30,6 +30,8 @@ type skipped struct {
 func explain(err error, stopping bool, here own) skipped {
 	var votes *redlock.QuorumError
 	errors.As(err, &votes)
+	held := holder(err, votes)
+	mine := here.id != "" && held.ID == here.id
 	whole := []any{"error", err}
 	switch {
 	case stopping:
@@ -38,10 +40,10 @@ func explain(err error, stopping bool, here own) skipped {
 		return skipped{slog.LevelError, "the lock's key has no expiry or is not a lock, so every tick is skipped until it is deleted", whole, err, nil}
 	case !errors.Is(err, redlock.ErrHeld):
 		return skipped{slog.LevelError, "no lock", whole, err, nil}
-	case here.runs:
+	case mine && here.runs:
 		return skipped{level: slog.LevelInfo, because: "this process still runs the job", err: err, votes: err}
-	case here.left > 0:
-		left := here.left.Round(time.Millisecond)
+	case mine:
+		left := held.Remaining.Round(time.Millisecond)
 		return skipped{
 			level:      slog.LevelWarn,
 			because:    "the job's own minimum hold has not ended, which must be shorter than the interval",
@@ -52,27 +54,35 @@ func explain(err error, stopping bool, here own) skipped {
 	case votes != nil && votes.Split: // perhaps no process has the lock
 		return skipped{slog.LevelError, "no lock", whole, err, nil}
 	}
-	return skipped{slog.LevelInfo, "the lock is held", holder(votes), err, err}
+	return skipped{slog.LevelInfo, "the lock is held", attributes(held), err, err}
 }
 
-// holder returns the owner of the lock and how long the nodes keep it, as far as they said it.
-func holder(votes *redlock.QuorumError) (attributes []any) {
-	var longest redlock.HeldError
-	if votes != nil {
-		for _, v := range votes.Votes {
-			var held *redlock.HeldError
-			if errors.As(v.Err, &held) && held.Remaining > longest.Remaining {
-				longest = *held
-			}
+// holder returns the holder that keeps the lock longest, as far as it is known.
+func holder(err error, votes *redlock.QuorumError) (longest redlock.HeldError) {
+	var held *redlock.HeldError
+	if votes == nil {
+		if errors.As(err, &held) {
+			return *held
+		}
+		return longest
+	}
+	for _, v := range votes.Votes {
+		if errors.As(v.Err, &held) && held.Remaining > longest.Remaining {
+			longest = *held
 		}
 	}
-	if longest.Owner != "" {
-		attributes = append(attributes, "owner", longest.Owner)
+	return longest
+}
+
+// attributes returns what a log entry says of a holder.
+func attributes(of redlock.HeldError) (list []any) {
+	if of.Owner != "" {
+		list = append(list, "owner", of.Owner)
 	}
-	if longest.Remaining > 0 {
-		attributes = append(attributes, "remaining", longest.Remaining.Round(time.Millisecond))
+	if of.Remaining > 0 {
+		list = append(list, "remaining", of.Remaining.Round(time.Millisecond))
 	}
-	return attributes
+	return list
 }
 
 // blockedForever reports whether keys that no release and no expiry removes leave no quorum.

@@ -11,11 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/redlock"
 )
-
-func init() { elapsed = clock.Runtime() } // virtual in a bubble
 
 // A tick that another run of the job holds, or that the end of the scheduler skips, is no fault. A tick
 // that may have run in no process is one, and so is a key that would skip every tick.
@@ -30,7 +27,8 @@ func TestTheLevelOfASkippedTickTellsAFault(t *testing.T) {
 		return fmt.Errorf("acquire: %w", e)
 	}
 	split := &redlock.QuorumError{Reason: redlock.ErrHeld, Split: true}
-	rests := own{minHold: 7 * time.Second, left: 2 * time.Second}
+	mine := &redlock.HeldError{Owner: "here", ID: "1", Remaining: 2 * time.Second}
+	runs, rests := own{id: "1", runs: true}, own{id: "1", minHold: 7 * time.Second}
 	for name, c := range map[string]struct {
 		err      error
 		stopping bool
@@ -38,24 +36,26 @@ func TestTheLevelOfASkippedTickTellsAFault(t *testing.T) {
 		level    slog.Level
 		says     string
 	}{
-		"held":                      {err: held(false, expires, expires), level: slog.LevelInfo, says: "the lock is held [owner other remaining 1.5s]"},
-		"held by another request":   {err: fmt.Errorf("acquire: %w", redlock.ErrHeld), level: slog.LevelInfo, says: "the lock is held []"},
-		"split votes":               {err: split, level: slog.LevelError, says: "no lock [error "},
-		"no expiry":                 {err: held(false, never, never), level: slog.LevelError, says: "until it is deleted [error "},
-		"foreign keys":              {err: held(true, redlock.ErrForeignKey, never), level: slog.LevelError, says: "until it is deleted [error "},
-		"no expiry on a minority":   {err: held(false, never, expires, expires), level: slog.LevelInfo, says: "the lock is held [owner other"},
-		"no expiry while it stops":  {err: held(false, never, never), stopping: true, level: slog.LevelInfo, says: "the scheduler is stopping []"},
-		"no quorum":                 {err: &redlock.QuorumError{Reason: redlock.ErrNoQuorum}, level: slog.LevelError, says: "no lock [error "},
-		"stopped in a split":        {err: split, stopping: true, level: slog.LevelInfo, says: "the scheduler is stopping []"},
-		"the scheduler stops":       {err: context.Canceled, stopping: true, level: slog.LevelInfo, says: "the scheduler is stopping []"},
-		"the locker closed":         {err: redlock.ErrClosed, level: slog.LevelError, says: "no lock [error "},
-		"it runs here":              {err: held(true, expires), here: own{runs: true}, level: slog.LevelInfo, says: "this process still runs the job []"},
-		"its own minimum hold":      {err: held(true, expires), here: rests, level: slog.LevelWarn, says: "own minimum hold has not ended"},
-		"no quorum after a run":     {err: redlock.ErrNoQuorum, here: rests, level: slog.LevelError, says: "no lock [error "},
-		"no expiry after a run":     {err: held(false, never, never), here: rests, level: slog.LevelError, says: "until it is deleted [error "},
-		"started without its lock":  {err: ErrNoLock, here: own{runs: true}, level: slog.LevelError, says: "no lock [error "},
-		"stopped while it runs":     {err: context.Canceled, stopping: true, here: own{runs: true}, level: slog.LevelInfo, says: "the scheduler is stopping []"},
-		"the end of a minimum hold": {err: held(false, expires, expires), here: own{minHold: time.Second}, level: slog.LevelInfo, says: "the lock is held [owner other"},
+		"held":                     {err: held(false, expires, expires), level: slog.LevelInfo, says: "the lock is held [owner other remaining 1.5s]"},
+		"held by another request":  {err: fmt.Errorf("acquire: %w", redlock.ErrHeld), level: slog.LevelInfo, says: "the lock is held []"},
+		"split votes":              {err: split, level: slog.LevelError, says: "no lock [error "},
+		"no expiry":                {err: held(false, never, never), level: slog.LevelError, says: "until it is deleted [error "},
+		"foreign keys":             {err: held(true, redlock.ErrForeignKey, never), level: slog.LevelError, says: "until it is deleted [error "},
+		"no expiry on a minority":  {err: held(false, never, expires, expires), level: slog.LevelInfo, says: "the lock is held [owner other"},
+		"no expiry while it stops": {err: held(false, never, never), stopping: true, level: slog.LevelInfo, says: "the scheduler is stopping []"},
+		"no quorum":                {err: &redlock.QuorumError{Reason: redlock.ErrNoQuorum}, level: slog.LevelError, says: "no lock [error "},
+		"stopped in a split":       {err: split, stopping: true, level: slog.LevelInfo, says: "the scheduler is stopping []"},
+		"the scheduler stops":      {err: context.Canceled, stopping: true, level: slog.LevelInfo, says: "the scheduler is stopping []"},
+		"the locker closed":        {err: redlock.ErrClosed, level: slog.LevelError, says: "no lock [error "},
+		"it runs here":             {err: held(true, mine), here: runs, level: slog.LevelInfo, says: "this process still runs the job []"},
+		"its own minimum hold":     {err: held(true, mine), here: rests, level: slog.LevelWarn, says: "shorter than the interval [min_hold 7s remaining 2s]"},
+		"no quorum after a run":    {err: redlock.ErrNoQuorum, here: rests, level: slog.LevelError, says: "no lock [error "},
+		"no expiry after a run":    {err: held(false, never, never), here: rests, level: slog.LevelError, says: "until it is deleted [error "},
+		"started without its lock": {err: ErrNoLock, here: runs, level: slog.LevelError, says: "no lock [error "},
+		"stopped while it runs":    {err: context.Canceled, stopping: true, here: runs, level: slog.LevelInfo, says: "the scheduler is stopping []"},
+		"held by another lock":     {err: held(false, expires, expires), here: rests, level: slog.LevelInfo, says: "the lock is held [owner other"},
+		"held without an ID":       {err: held(false, expires, expires), here: own{}, level: slog.LevelInfo, says: "the lock is held [owner other"},
+		"held by a request here":   {err: fmt.Errorf("%w: %w", redlock.ErrHeld, mine), level: slog.LevelInfo, says: "the lock is held [owner here remaining 2s]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := explain(c.err, c.stopping, c.here)
