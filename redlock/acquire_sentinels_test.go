@@ -73,8 +73,8 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 			time.AfterFunc(10*time.Millisecond, func() { _ = l.nodes[0].(*pool.Node).Close(); _ = l.nodes[2].(*pool.Node).Close() })
 			return tried(l)
 		}, []error{ErrNoQuorum}},
-		"too late": {func(fl *testbed, l *Locker) error {
-			l = fl.locker(WithNodeTimeout(900 * time.Millisecond))
+		"too late": {func(fl *testbed, _ *Locker) error {
+			l := fl.locker(WithNodeTimeout(900 * time.Millisecond))
 			fl.each(func(m *fakeredis.Master) { m.SetDelay(490 * time.Millisecond) })
 			_, err := l.TryAcquire(bg, "a", time.Second, WithStopMargin(500*time.Millisecond))
 			return err

@@ -1,7 +1,5 @@
 package redlock
 
-import ()
-
 // family relates a lock to other locks. All fields but shares are constant once the lock is held.
 type family struct {
 	acquiredUnder heldContext // of the context that was given; may be nil

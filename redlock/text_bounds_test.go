@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,11 +65,15 @@ func TestErrorsAndLogLinesNameAFewOfManyNames(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, len(claim.String()), 500)
 		synctest.Wait()
+		named := 0
 		for _, line := range log.lines() {
 			require.Less(t, len(line), 2000, line)
-			require.Contains(t, line, "invoice/00004 and 1019 more]")
+			if strings.Contains(line, "invoice/") {
+				require.Contains(t, line, "invoice/00004 and 1019 more]")
+				named++
+			}
 		}
-		require.Len(t, log.lines(), 2)
+		require.Equal(t, 2, named, "an extension and an acquisition that failed")
 	})
 }
 

@@ -35,8 +35,16 @@ func TestTheNamesThatAreHeldAreOfferedToAShell(t *testing.T) {
 	all[0].Stop() // one that answers is enough
 	require.Equal(t, []string{"job"}, namesFor(t, env, "status", "j"))
 	for _, words := range [][]string{
-		{"status", "job", ""}, {"acquire", ""}, {"release", ""}, {"nonsense", ""}, {"status", "--nonsense", ""}, {"status"}, {},
-		{"status", "--nodes", "http://x", ""}, {"status", "--nodes", ""}, {"status", "redlock:"},
+		{"status", "job", ""},
+		{"acquire", ""},
+		{"release", ""},
+		{"nonsense", ""},
+		{"status", "--nonsense", ""},
+		{"status"},
+		{},
+		{"status", "--nodes", "http://x", ""},
+		{"status", "--nodes", ""},
+		{"status", "redlock:"},
 	} {
 		require.Empty(t, namesFor(t, env, words...), words)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
@@ -81,11 +82,12 @@ type nodeStatusJSON struct {
 
 // changes returns the state, the holder, the nodes that hold the key and the nodes that answer.
 func (s *statusView) changes() string {
-	text := fmt.Sprintf("%s %v %q %s", stateOf((*redlock.Status)(s)), s.Held, s.Owner, s.ID)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %v %q %s", stateOf((*redlock.Status)(s)), s.Held, s.Owner, s.ID)
 	for _, n := range s.Nodes {
-		text += fmt.Sprintf("; %v %q %s %v", n.Held, n.Owner, n.ID, n.Err != nil)
+		fmt.Fprintf(&b, "; %v %q %s %v", n.Held, n.Owner, n.ID, n.Err != nil)
 	}
-	return text
+	return b.String()
 }
 
 func (s *statusView) object(at *time.Time) any {

@@ -106,7 +106,10 @@ func TestAListIsWatched(t *testing.T) {
 	}
 	until := func(complete bool, names ...string) {
 		t.Helper()
-		for l, _ := next(); l.Complete != complete || !slices.Equal(names, l.names()); l, _ = next() { // bounded by line
+		for {
+			if l, _ := next(); l.Complete == complete && slices.Equal(names, l.names()) { // bounded by line
+				return
+			}
 		}
 	}
 	l, at := next()

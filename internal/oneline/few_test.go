@@ -2,7 +2,7 @@ package oneline
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +10,7 @@ import (
 
 func numbered(n int) (all []string) {
 	for i := range n {
-		all = append(all, fmt.Sprint(i+1))
+		all = append(all, strconv.Itoa(i+1))
 	}
 	return all
 }
