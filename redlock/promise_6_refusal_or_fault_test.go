@@ -116,6 +116,18 @@ func TestEveryVectorOfVotesHasItsErrorUnderTheGuard(t *testing.T) {
 	}
 }
 
+func TestANodeThatAnswersLastMakesAFaultOfWhatLooksLikeASplitVote(t *testing.T) {
+	for _, vector := range []string{"hff", "fhf"} { // one refuses and one fails: no quorum can grant it
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process()
+			s.votedBy(vector)
+			s.slow(10*time.Millisecond, 3)
+			_, err := p.TryAcquire(bg, "x", time.Minute)
+			requireOnly(t, err, redlock.ErrNoQuorum, vector)
+		})
+	}
+}
+
 // requireOnly checks that the reason of an error is the wanted one, and matches no other.
 func requireOnly(t *testing.T, err, want error, what string) {
 	t.Helper()
@@ -144,6 +156,18 @@ func TestARefusalNamesTheHolderAndHowLongItsKeysLive(t *testing.T) {
 		require.Equal(t, redlock.HeldError{Owner: "worker-7", ID: lock.ID(), Remaining: 40 * time.Second}, *held)
 		require.ErrorContains(t, err, `held by "worker-7" for 40s more`)
 		require.NotContains(t, fmt.Sprintf("%+v", err), strings.TrimPrefix(lock.Token(), "worker-7:"), "the token is a secret")
+	})
+}
+
+func TestARefusalOfSeveralNamesNamesTheHolderWhoseKeyLivesLongest(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.process(redlock.WithOwner("short")).take("a", time.Minute)
+		s.process(redlock.WithOwner("long")).take("b", time.Hour)
+		_, err := p.TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
+		var held *redlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, redlock.HeldError{Owner: "long", Remaining: time.Hour}, *held)
 	})
 }
 
@@ -374,6 +398,20 @@ func TestAWaitThatItsContextEndsNamesTheCauseAndTheReason(t *testing.T) {
 			require.Equal(t, errors.Is(reason, redlock.ErrHeld), errors.Is(err, redlock.ErrHeld), vector)
 		})
 	}
+}
+
+func TestATryThatItsContextEndsIsNoSplitVote(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.votedBy("hhh")
+		s.slow(50 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(bg, 75*time.Millisecond) // while it asks for the holder
+		defer cancel()
+		_, err := p.TryAcquire(ctx, "x", time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.NotContains(t, err.Error(), "split vote")
+	})
 }
 
 func TestABoundedWaitEndsWithTheReasonAndNoErrorOfAContext(t *testing.T) {
