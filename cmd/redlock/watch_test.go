@@ -106,8 +106,8 @@ func TestAListIsWatched(t *testing.T) {
 	}
 	until := func(complete bool, names ...string) {
 		t.Helper()
-		for {
-			if l, _ := next(); l.Complete == complete && slices.Equal(names, l.names()) { // bounded by line
+		for { // bounded by line
+			if l, _ := next(); l.Complete == complete && slices.Equal(names, l.names()) {
 				return
 			}
 		}
