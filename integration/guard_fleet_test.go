@@ -147,7 +147,7 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 
 	// Too early: old clients still run.
 	l := grown.client(t, nil, becomes)
-	refusedIn(t, l, "guarded by clients with another list of nodes")
+	refusedIn(t, l, "the list of the nodes' names is another one")
 	_, err := l.Admit(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
 
@@ -175,6 +175,6 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	began := time.Now()
 	released(t, acquired(t, grown.client(t, nil, becomes), "x", 2*guardTTL))
 	assert.Less(t, time.Since(began), guardTTL, "the new clients do not have to wait")
-	refusedIn(t, old.client(t, nil, was), "guarded by clients with another list of nodes")
+	refusedIn(t, old.client(t, nil, was), "the list of the nodes' names is another one")
 	redistest.NoKeys(t, servers, time.Second)
 }
