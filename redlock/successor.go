@@ -53,7 +53,7 @@ func (lk *Lock) successor(r *vote.Round) (found *HeldError) {
 				if !ok || token == "" || token == lk.args.Token() || found != nil && !command.Outlasts(kept, found.Remaining) {
 					continue
 				}
-				found = &HeldError{Owner: command.Owner(token), Remaining: kept}
+				found = &HeldError{Owner: command.Owner(token), ID: command.ID(token), Remaining: kept}
 			}
 		}
 	})
