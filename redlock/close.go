@@ -32,7 +32,8 @@ import (
 // matches ErrKeysLeft if keys are left to expire by their TTL.
 //
 // Unlike Release, Close returns when ctx ends, because holders may take any time. Locks still held then
-// are not released. They expire by their TTL, and are named in the error, which matches the cause of ctx.
+// are not released. They expire by their TTL. The error names a few of them ([Locker.Held] has all), and
+// matches the cause of ctx.
 // If ctx had ended before Close was called, pending deletions get the node timeout. Finally Close closes
 // the nodes made by Open. Nodes passed to New continue with pending deletions.
 //
