@@ -126,7 +126,10 @@ func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
 // queryHolders begins a query. Its round wakes the caller when the result is conclusive.
 func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	q := &holderQuery{votes: lost.Votes}
-	q.round = l.inspectRound(&holderEvents, q, w.names)
+	// The answers count: a node that does not vote must not be taken for one that would grant the next attempt.
+	args := &command.LockArgs{UnderGuard: l.set.guarded}
+	args.Set(l.keys(w.names), "")
+	q.round = l.readRound(&holderEvents, q, w.names, args)
 	notAwaited := 0
 	for i := range q.votes {
 		if q.votes[i].notAwaited() {
