@@ -139,7 +139,7 @@ func (h *holdLog) failingLocked(node int, failed, fails, answered bool, why []er
 		h.log.warn("a node does not extend held locks", "node", name, "error", why[node])
 	case answered && n.failing == 0 && silent.Has(node):
 		h.silent.Store(uint64(silent.Without(node)))
-		h.log.info("a node extends held locks again", "node", name, "locks", n.mostFailing)
+		h.log.info("a node answers extensions again", "node", name, "locks", n.mostFailing)
 	}
 }
 

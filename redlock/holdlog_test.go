@@ -28,7 +28,7 @@ const (
 	lacksKeys  = "a node no longer has the keys of held locks"
 	hasAllKeys = "no held lock lacks its keys on a node any more"
 	isSilent   = "a node does not extend held locks"
-	isBack     = "a node extends held locks again"
+	isBack     = "a node answers extensions again"
 	didNotRun  = "this process did not run"
 )
 

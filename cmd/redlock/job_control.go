@@ -9,7 +9,9 @@ import (
 
 // stopNotice is how long a stop may take to reach all threads of this process. Without a shell
 // that does job control the kernel drops the stop, and redlock continues after this time.
-const stopNotice = 100 * time.Millisecond
+// On a busy machine a stop takes long. If it came later than this, the command would read in the background, and stop
+// once more.
+const stopNotice = time.Second
 
 // stopsJob reports whether the terminal stopped the command, which the shell has to learn. A
 // command that is stopped by SIGSTOP, or without a terminal, keeps its lock: the process that

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -39,6 +40,7 @@ With --json it prints one object, and with --watch one per line:
   at       the time of the query; only with --watch
   name     the lock
   state    "held": one holder has a quorum; "free": no client can have a quorum;
+           "foreign": keys that are not locks leave no quorum;
            "unclear": too few nodes answered to tell
   owner    the holder's label, "" if it has none; only when held
   id       the ID of the holder's lock, as its logs show it; only when held by a client of
@@ -110,6 +112,7 @@ type state string
 const (
 	held    state = "held"
 	free    state = "free"
+	foreign state = "foreign"
 	unclear state = "unclear"
 )
 
@@ -120,9 +123,12 @@ func stateOf(s *redlock.Status) state {
 		return held
 	}
 	type holder struct{ owner, id string }
-	silent, most, copies := 0, 0, map[holder]int{}
+	silent, most, others, copies := 0, 0, 0, map[holder]int{}
 	for _, n := range s.Nodes {
 		switch {
+		case errors.Is(n.Err, redlock.ErrForeignKey):
+			others++
+			silent++
 		case n.Err != nil:
 			silent++
 		case n.Held:
@@ -133,7 +139,10 @@ func stateOf(s *redlock.Status) state {
 			most = max(most, copies[h])
 		}
 	}
-	if silent > 0 && most+silent >= quorum.Majority(len(s.Nodes)) {
+	switch {
+	case quorum.Blocks(len(s.Nodes), others):
+		return foreign
+	case silent > 0 && most+silent >= quorum.Majority(len(s.Nodes)):
 		return unclear
 	}
 	return free

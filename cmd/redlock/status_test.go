@@ -46,6 +46,17 @@ func TestStatusSaysThatALockIsFree(t *testing.T) {
 	require.Contains(t, got.out, "job is free\n")
 }
 
+func TestStatusSaysThatAKeyIsNoLock(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 0)
+	for _, m := range all[:2] {
+		m.PushList("job")
+	}
+	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
+	require.Equal(t, exitOK, got.status, "a quorum answered")
+	require.Contains(t, got.out, "job can't be locked: its key is not a lock\n")
+}
+
 func TestStatusIsUnclearWhereAMasterThatIsSilentMightDecide(t *testing.T) {
 	t.Parallel()
 	all := trio(t, 1)

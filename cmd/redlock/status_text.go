@@ -21,6 +21,8 @@ func (s *statusView) print(p *printer) {
 		p.line("%s is held by %s for %s%s\n", name, called(s.Owner), left(s.Remaining), withID(s.ID))
 	case free:
 		p.line("%s is free\n", name)
+	case foreign:
+		p.line("%s can't be locked: its key is not a lock\n", name)
 	case unclear:
 		p.line("%s may be held: too few nodes answered to tell\n", name)
 	}

@@ -62,6 +62,7 @@ func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int
 	w.killRemaining()
 	if w.lost {
 		err := lock.Err()
+		w.sayOverlap(err)
 		c.failSilently(err, o.name+" was lost while the command ran: "+why(err))
 		return exitLost
 	}
@@ -119,6 +120,21 @@ func (sv *supervisor) lockLost() {
 	if left > 0 {
 		sv.child.group.end()
 	}
+}
+
+// sayOverlap says, when the command has ended, for how long another client may have held the lock meanwhile. It says
+// nothing if the validity was not over by then, and the nodes did not lose the lock.
+func (sv *supervisor) sayOverlap(err error) {
+	var lost *redlock.LostError
+	if sv.c.asJSON || !errors.As(err, &lost) || lost.Overlap <= 0 || lost.For <= 0 && lost.Reason != redlock.LossGone {
+		return
+	}
+	holder := ""
+	if lost.Holder != nil {
+		holder = ", and " + lost.Holder.Error()
+	}
+	sv.c.say("%s has ended: another client may have held %s for up to %v until then%s",
+		sv.opts.command[0], sv.opts.name, lost.Overlap.Round(time.Millisecond), holder)
 }
 
 // why returns why a lock was lost, without its name.
