@@ -78,11 +78,10 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 
 // failure returns what is known after the query. e has the votes of the attempt and the results of the query.
 func (q *holderQuery) failure(s vote.Results, e *QuorumError, names int) waiting.Failure {
-	f := waiting.Failure{Names: names, Need: s.Need, Foreign: e.foreign(), Nodes: make([]waiting.NodeState, len(q.votes))}
+	f := waiting.Failure{Names: names, Need: s.Need, Foreign: e.foreign(), Keys: s.KeyStates, Outages: make([]waiting.Outage, len(q.votes))}
 	f.Refused, f.Failed = e.against()
-	for i := range f.Nodes {
-		v := &q.votes[i]
-		f.Nodes[i] = waiting.NodeState{Keys: s.KeyStates[i], Failed: v.Outcome == OutcomeFailed, Outage: quarantineLeft(v.Err)}
+	for i := range q.votes {
+		f.Outages[i] = waiting.Outage{Failed: q.votes[i].Outcome == OutcomeFailed, Left: quarantineLeft(q.votes[i].Err)}
 	}
 	return f
 }

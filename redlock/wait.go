@@ -155,12 +155,7 @@ func (l *Locker) holderHere(names []string) *Lock {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, lk := range l.locks {
-		if &lk.hold == h {
-			return lk
-		}
-	}
-	return nil
+	return l.locks[h.Args.Token()]
 }
 
 func (l *Locker) waitError(w *request, cause, last error) error {

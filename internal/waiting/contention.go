@@ -19,14 +19,15 @@ type Failure struct {
 	// Refused and Failed count the nodes that refused, and those that failed or did not answer.
 	Refused, Failed int
 	Foreign         bool // keys that are not locks leave no quorum
-	Nodes           []NodeState
+	// Keys are by node and name; empty for a node that was not queried or did not answer.
+	Keys    [][]command.KeyState
+	Outages []Outage // by node
 }
 
-// NodeState is what is known of a node after a failed attempt.
-type NodeState struct {
-	Keys   []command.KeyState // by name; empty if the node was not queried or did not answer
-	Failed bool               // it failed in the attempt
-	Outage time.Duration      // how much longer a node that failed will not vote; NoExpiry if unknown
+// Outage says whether a node failed in an attempt.
+type Outage struct {
+	Failed bool
+	Left   time.Duration // how much longer it will not vote; NoExpiry if unknown
 }
 
 // Contention says what to wait for after a failed attempt.
@@ -61,15 +62,15 @@ type sighting struct {
 	since clock.Instant
 }
 
-// Explain returns why an attempt failed, and what to wait for. f was found at now. longest is how long a contender with a
-// split vote may keep its keys.
+// Explain returns why an attempt failed, and what to wait for. f was found at now. longest is how long a contender
+// with a split vote may keep its keys.
 func (seen *Sightings) Explain(now clock.Instant, longest time.Duration, f Failure) (Contention, quorum.Loss) {
 	c := holderOf(f)
 	blocked := c.Held || f.Foreign
 	if !c.Held {
 		c.FreeIn, c.Held, c.Blocked = seen.blockedFor(now, longest, f)
 	}
-	return c, quorum.LossOf(len(f.Nodes), f.Refused, f.Failed, blocked || c.Blocked > longest)
+	return c, quorum.LossOf(len(f.Keys), f.Refused, f.Failed, blocked || c.Blocked > longest)
 }
 
 // TokensHolding maps the tokens that hold a name to the remaining times on each node.
@@ -87,12 +88,8 @@ func TokensHolding(nodes [][]command.KeyState, name int) map[string][]time.Durat
 // until that quorum expires, unless it is extended.
 func holderOf(f Failure) (c Contention) {
 	var tokens strings.Builder
-	nodes := make([][]command.KeyState, len(f.Nodes))
-	for i := range f.Nodes {
-		nodes[i] = f.Nodes[i].Keys
-	}
 	for name := range f.Names {
-		for token, left := range TokensHolding(nodes, name) {
+		for token, left := range TokensHolding(f.Keys, name) {
 			c.Foreign = c.Foreign || token != "" && !command.WellFormed(token)
 			if len(left) < f.Need {
 				continue
@@ -114,21 +111,20 @@ func holderOf(f Failure) (c Contention) {
 // unknown. An attempt before that is useless. blocked is how long the same keys have left no quorum.
 func (seen *Sightings) blockedFor(now clock.Instant, longest time.Duration, f Failure) (free time.Duration, stuck bool, blocked time.Duration) {
 	if *seen == nil {
-		*seen = make(Sightings, len(f.Nodes))
+		*seen = make(Sightings, len(f.Keys))
 	}
 	var inTheWay, ages []time.Duration
-	for i := range f.Nodes {
-		node := &f.Nodes[i]
-		age, left := seen.see(i, now, longest, node.Keys)
+	for i, keys := range f.Keys {
+		age, left := seen.see(i, now, longest, keys)
 		ages = append(ages, age)
-		switch {
-		case node.Failed:
-			inTheWay = append(inTheWay, node.Outage)
+		switch out := f.Outages[i]; {
+		case out.Failed:
+			inTheWay = append(inTheWay, out.Left)
 		case age > longest:
 			inTheWay = append(inTheWay, left)
 		}
 	}
-	spare := len(f.Nodes) - f.Need
+	spare := len(f.Keys) - f.Need
 	slices.Sort(ages)
 	blocked = ages[len(ages)-1-spare]
 	over := len(inTheWay) - spare

@@ -16,8 +16,22 @@ func keyOf(value string, ttl time.Duration) command.KeyState {
 	return command.KeyState{Value: value, TTL: ttl}
 }
 
+// nodeState is what is known of a node.
+type nodeState struct {
+	keys []command.KeyState
+	Outage
+}
+
 // on is what is known of a node with these keys.
-func on(keys ...command.KeyState) NodeState { return NodeState{Keys: keys} }
+func on(keys ...command.KeyState) nodeState { return nodeState{keys: keys} }
+
+// with adds what is known of the nodes.
+func (f Failure) with(nodes ...nodeState) Failure {
+	for _, n := range nodes {
+		f.Keys, f.Outages = append(f.Keys, n.keys), append(f.Outages, n.Outage)
+	}
+	return f
+}
 
 // Each row is a failed attempt on three nodes, seen at once and, with the same keys, longer ago than a contender may
 // keep them.
@@ -25,8 +39,8 @@ func TestWhyAnAttemptFailed(t *testing.T) {
 	const longest = time.Second
 	she, he := command.NewToken("she"), command.NewToken("he")
 	minute := time.Minute
-	nothing, down := on(command.KeyState{}), NodeState{Failed: true, Outage: NoExpiry}
-	quarantined := NodeState{Failed: true, Outage: 10 * time.Second}
+	nothing, down := on(command.KeyState{}), nodeState{Outage: Outage{Failed: true, Left: NoExpiry}}
+	quarantined := nodeState{Outage: Outage{Failed: true, Left: 10 * time.Second}}
 	type result struct {
 		why    quorum.Loss
 		held   bool
@@ -34,51 +48,51 @@ func TestWhyAnAttemptFailed(t *testing.T) {
 	}
 	split := result{why: quorum.Split}
 	for what, c := range map[string]struct {
-		nodes           [3]NodeState
+		nodes           [3]nodeState
 		refused, failed int
 		foreign         bool
 		first, later    result
 	}{
 		"one token on all nodes": {
-			nodes: [3]NodeState{on(keyOf(she, 3*minute)), on(keyOf(she, 2*minute)), on(keyOf(she, minute))}, refused: 3,
+			nodes: [3]nodeState{on(keyOf(she, 3*minute)), on(keyOf(she, 2*minute)), on(keyOf(she, minute))}, refused: 3,
 			first: result{quorum.Held, true, 2 * minute}, later: result{quorum.Held, true, 2 * minute},
 		},
 		"one token on a majority, and a node that is down": {
-			nodes: [3]NodeState{on(keyOf(she, minute)), on(keyOf(she, minute)), down}, refused: 2, failed: 1,
+			nodes: [3]nodeState{on(keyOf(she, minute)), on(keyOf(she, minute)), down}, refused: 2, failed: 1,
 			first: result{quorum.Held, true, minute}, later: result{quorum.Held, true, minute},
 		},
 		"a token that never expires": {
-			nodes: [3]NodeState{on(keyOf(she, -1)), on(keyOf(she, -1)), nothing}, refused: 2,
+			nodes: [3]nodeState{on(keyOf(she, -1)), on(keyOf(she, -1)), nothing}, refused: 2,
 			first: result{quorum.Held, true, -1}, later: result{quorum.Held, true, -1},
 		},
 		"two contenders, or a holder that crashed": {
-			nodes: [3]NodeState{on(keyOf(she, 3*minute)), on(keyOf(he, minute)), nothing}, refused: 2,
+			nodes: [3]nodeState{on(keyOf(she, 3*minute)), on(keyOf(he, minute)), nothing}, refused: 2,
 			first: split, later: result{quorum.Held, true, minute},
 		},
 		"a key on one node": {
-			nodes: [3]NodeState{on(keyOf(she, minute)), nothing, nothing}, refused: 1,
+			nodes: [3]nodeState{on(keyOf(she, minute)), nothing, nothing}, refused: 1,
 			first: split, later: split,
 		},
 		"a key on one node, and a quarantine": {
-			nodes: [3]NodeState{on(keyOf(she, minute)), quarantined, nothing}, refused: 1, failed: 1,
+			nodes: [3]nodeState{on(keyOf(she, minute)), quarantined, nothing}, refused: 1, failed: 1,
 			first: split, later: result{quorum.Split, true, 10 * time.Second},
 		},
 		"a key on one node, and one that is down": {
-			nodes: [3]NodeState{on(keyOf(she, minute)), down, nothing}, refused: 1, failed: 1,
+			nodes: [3]nodeState{on(keyOf(she, minute)), down, nothing}, refused: 1, failed: 1,
 			first: split, later: result{quorum.Split, true, minute},
 		},
 		"two nodes that are down": {
-			nodes: [3]NodeState{nothing, down, down}, failed: 2,
+			nodes: [3]nodeState{nothing, down, down}, failed: 2,
 			first: result{quorum.NoQuorum, true, -1}, later: result{quorum.NoQuorum, true, -1},
 		},
 		"keys that are no locks": {
-			nodes:   [3]NodeState{on(command.KeyState{ForeignType: "list", TTL: -1}), on(command.KeyState{ForeignType: "list", TTL: -1}), nothing},
+			nodes:   [3]nodeState{on(command.KeyState{ForeignType: "list", TTL: -1}), on(command.KeyState{ForeignType: "list", TTL: -1}), nothing},
 			refused: 2, foreign: true,
 			first: result{quorum.Held, true, -1}, later: result{quorum.Held, true, -1},
 		},
 	} {
 		var seen Sightings
-		f := Failure{Names: 1, Need: 2, Refused: c.refused, Failed: c.failed, Foreign: c.foreign, Nodes: c.nodes[:]}
+		f := Failure{Names: 1, Need: 2, Refused: c.refused, Failed: c.failed, Foreign: c.foreign}.with(c.nodes[:]...)
 		for i, want := range []result{c.first, c.later} {
 			got, why := seen.Explain(clock.Instant(i)*clock.Instant(2*longest)+1, longest, f)
 			require.Equal(t, want, result{why, got.Held, got.FreeIn}, "%s, at look %d", what, i)
@@ -94,7 +108,7 @@ func TestTheNameThatIsHeldLongestCounts(t *testing.T) {
 			keys[0], keys[1] = keys[1], keys[0]
 		}
 		var seen Sightings
-		c, why := seen.Explain(1, time.Second, Failure{Names: 2, Need: 2, Refused: 2, Nodes: []NodeState{on(keys...), on(keys...)}})
+		c, why := seen.Explain(1, time.Second, Failure{Names: 2, Need: 2, Refused: 2}.with(on(keys...), on(keys...)))
 		require.Equal(t, quorum.Held, why)
 		require.True(t, c.Held)
 		require.Equal(t, time.Minute, c.FreeIn)
@@ -106,7 +120,7 @@ func TestTheNameThatIsHeldLongestCounts(t *testing.T) {
 // one's holder for a contender with a split vote.
 func TestTheKeyThatBlocksANodeForTheLongestCounts(t *testing.T) {
 	const limit = time.Second
-	inOrder := func(keys []command.KeyState, reversed bool) NodeState {
+	inOrder := func(keys []command.KeyState, reversed bool) nodeState {
 		if reversed {
 			keys[0], keys[1] = keys[1], keys[0]
 		}
@@ -116,9 +130,8 @@ func TestTheKeyThatBlocksANodeForTheLongestCounts(t *testing.T) {
 		var seen Sightings
 		start := clock.Instant(time.Hour)
 		look := func(after time.Duration, first, second [2]command.KeyState) (time.Duration, bool, time.Duration) {
-			c, _ := seen.Explain(start.Add(after), limit, Failure{
-				Names: 2, Need: 2, Nodes: []NodeState{inOrder(first[:], reversed), inOrder(second[:], reversed), on(command.KeyState{}, command.KeyState{})},
-			})
+			c, _ := seen.Explain(start.Add(after), limit, Failure{Names: 2, Need: 2}.with(
+				inOrder(first[:], reversed), inOrder(second[:], reversed), on(command.KeyState{}, command.KeyState{})))
 			return c.FreeIn, c.Held, c.Blocked
 		}
 		long := [2]command.KeyState{{}, keyOf("other", time.Hour)}

@@ -63,6 +63,8 @@ type Hold struct {
 	Names     []string      // distinct
 	Began     clock.Instant // start of the acquisition
 	HandedOff bool          // by the previous holder, in this process
+	// Args are those of the lock's commands. They have its token.
+	Args *command.LockArgs
 
 	single [1]string // backs one name, the usual case
 }
