@@ -90,25 +90,22 @@ func orders(vector string) (all []string) {
 }
 
 func TestEveryVectorOfVotesHasItsError(t *testing.T) {
-	for row, want := range votes {
-		for _, vector := range orders(row) {
-			onMasters(t, 3, func(t *testing.T, s *system) {
-				p := s.process()
-				s.votedBy(vector)
-				_, err := p.TryAcquire(bg, "x", time.Minute)
-				requireOnly(t, err, want, vector)
-			})
-		}
-	}
+	requireErrors(t, votes, time.Minute, func(s *system) *process { return s.process() })
 }
 
 func TestEveryVectorOfVotesHasItsErrorUnderTheGuard(t *testing.T) {
-	for row, want := range votesUnderTheGuard {
+	requireErrors(t, votesUnderTheGuard, time.Second, func(s *system) *process { return s.guarded() })
+}
+
+// requireErrors checks the error of an attempt by a process, for each row in all its orders.
+func requireErrors(t *testing.T, rows map[string]error, ttl time.Duration, open func(s *system) *process) {
+	t.Helper()
+	for row, want := range rows {
 		for _, vector := range orders(row) {
 			onMasters(t, 3, func(t *testing.T, s *system) {
-				p := s.guarded()
+				p := open(s)
 				s.votedBy(vector)
-				_, err := p.TryAcquire(bg, "x", time.Second)
+				_, err := p.TryAcquire(bg, "x", ttl)
 				requireOnly(t, err, want, vector)
 			})
 		}
