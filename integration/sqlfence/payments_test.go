@@ -313,7 +313,8 @@ func testStopped(t *testing.T, o *office) {
 	})
 }
 
-// The amount is that of the first intent. One that is older than the provider's keys is not charged.
+// Another amount than that of the first intent is an error, also when the invoice is paid. An intent that is
+// older than the provider's keys is not charged.
 func testIntents(t *testing.T, o *office) {
 	t.Helper()
 	const recent, old = 3001, 3002
@@ -323,7 +324,10 @@ func testIntents(t *testing.T, o *office) {
 		require.NoError(t, err)
 	}
 	service := o.service(t, sqlfence.DefaultWait)
-	require.NoError(t, service.Pay(t.Context(), recent, 1))
+	require.ErrorContains(t, service.Pay(t.Context(), recent, 1), "1 cents are asked for, and an earlier call asked for")
+	require.Equal(t, progress{intended: true}, o.progress(t, recent))
+	require.NoError(t, service.Pay(t.Context(), recent, centsOf(recent)))
+	require.ErrorContains(t, service.Pay(t.Context(), recent, 1), "an earlier call asked for")
 	o.requirePaidOnce(t, recent)
 	require.ErrorContains(t, service.Pay(t.Context(), old, centsOf(old)), "the provider may have forgotten the key")
 	require.Equal(t, progress{intended: true}, o.progress(t, old))

@@ -55,13 +55,15 @@ func (s *Service) Pay(ctx context.Context, invoice, cents int64) error {
 		switch {
 		case err != nil:
 			return err
+		case p.cents != cents:
+			return fmt.Errorf("payments: %s: %d cents are asked for, and an earlier call asked for %d", name, cents, p.cents)
 		case p.result != nil:
 			return nil // an earlier holder has finished
 		case !p.keyLives:
 			return fmt.Errorf("payments: %s: the provider may have forgotten the key: look at its list of charges", name)
 		}
 
-		result, err := s.Provider.Charge(ctx, name, p.cents) // in no transaction
+		result, err := s.Provider.Charge(ctx, name, cents) // in no transaction
 		if err != nil {
 			return fmt.Errorf("payments: %s: the outcome is unknown, so call Pay again: %w", name, err)
 		}
@@ -80,8 +82,8 @@ type payment struct {
 	keyLives bool
 }
 
-// intend writes that the invoice is to be paid, unless an earlier holder has. The amount is that of the first
-// intent, because an idempotency key stands for one request.
+// intend writes that the invoice is to be paid, unless an earlier holder has. It returns the amount of the first
+// intent: an idempotency key stands for one request.
 func intend(ctx context.Context, tx pgx.Tx, invoice, cents int64) (p payment, err error) {
 	_, err = tx.Exec(ctx, "INSERT INTO payment (invoice, cents) VALUES ($1, $2) ON CONFLICT DO NOTHING", invoice, cents)
 	if err != nil {
