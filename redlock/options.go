@@ -138,13 +138,13 @@ func WithTrace(t *Trace) Option {
 // not logged: see Trace. Passwords and complete tokens are never logged.
 //
 //   - Error: a hook panicked or hooks fell behind, which is a defect of the program.
-//   - Warn: a lock ended while it was held (LostError); an extension failed while the lock was valid;
-//     a release found the lock lost or could not be confirmed; a node no longer has the keys of held
-//     locks, or does not extend them; this process did not run for more than a quarter of the TTL of a
-//     lock; no quorum votes; a node does not vote because of a failed check or a quarantine; a user has
-//     no right to announcements of releases (Redis 7 and later), once for each node. For nodes made by
-//     Open also: a dial failed, or a connection ended with an error; without WithRestartGuard, a node's
-//     server keeps no append-only file, and so forgets locks in a restart, once for each node.
+//   - Warn: a lock ended while it was held (LostError); a release found the lock lost or could not be
+//     confirmed; a node no longer has the keys of held locks, or does not extend them; this process did
+//     not run for more than a quarter of the TTL of a lock; no quorum votes; a node does not vote
+//     because of a failed check or a quarantine; a user has no right to announcements of releases
+//     (Redis 7 and later), once for each node. For nodes made by Open also: a dial failed, or a
+//     connection ended with an error; without WithRestartGuard, a node's server keeps no append-only
+//     file, and so forgets locks in a restart, once for each node.
 //   - Info: the end of such a state of a node or of the quorum. For nodes made by Open also: a
 //     connection was established or closed.
 //

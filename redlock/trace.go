@@ -238,14 +238,9 @@ func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
 	if l.dispatcher == nil {
 		return
 	}
-	e := RoundEvent{
+	post(l.dispatcher, l.dispatcher.trace.Extended, RoundEvent{
 		EventInfo: lk.eventInfo(), Auto: x.from == automatic, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: lk.Remaining(),
-	}
-	// The end of a hold has a log entry of its own.
-	if e.Err != nil && e.Validity > 0 {
-		l.dispatcher.warn("extension failed", "names", printable(lk.hold.Names), "remaining", e.Validity, "error", e.Err)
-	}
-	post(l.dispatcher, l.dispatcher.trace.Extended, e)
+	})
 }
 
 func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
