@@ -23,7 +23,8 @@ type supervisor struct {
 	deadline *deadline
 	child    *child
 
-	lost bool // the command was told to end because the lock is lost
+	lost   bool // the command was told to end because the lock is lost
+	mayEnd bool // it was given time to end
 }
 
 // hold runs the command while the lock is held, and returns its exit status. When it returns, no
@@ -112,6 +113,7 @@ func (sv *supervisor) lockLost() {
 	left := sv.deadline.left()
 	then := "is killed"
 	if left > 0 {
+		sv.mayEnd = true
 		then = fmt.Sprintf("has %v to end", left.Round(time.Millisecond))
 	}
 	if !sv.c.asJSON { // the object says it
@@ -123,10 +125,10 @@ func (sv *supervisor) lockLost() {
 }
 
 // sayOverlap says, when the command has ended, for how long another client may have held the lock meanwhile. It says
-// nothing if the validity was not over by then, and the nodes did not lose the lock.
+// nothing if the command was killed at once, or the validity was not over by then and the nodes did not lose the lock.
 func (sv *supervisor) sayOverlap(err error) {
 	var lost *redlock.LostError
-	if sv.c.asJSON || !errors.As(err, &lost) || lost.Overlap <= 0 || lost.For <= 0 && lost.Reason != redlock.LossGone {
+	if sv.c.asJSON || !sv.mayEnd || !errors.As(err, &lost) || lost.Overlap <= 0 || lost.For <= 0 && lost.Reason != redlock.LossGone {
 		return
 	}
 	holder := ""
