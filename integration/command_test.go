@@ -8,12 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -43,11 +45,26 @@ type command struct {
 
 func buildCommand(t *testing.T, nodes []*redistest.Node) command {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "redlock")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/quorumlock/go-redlock/cmd/redlock").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	path, err := builtCommand()
+	require.NoError(t, err)
 	return command{path, nodes}
 }
+
+// builtCommand builds the command for all tests of this process. TestMain removes it.
+var builtCommand = sync.OnceValues(func() (string, error) {
+	var err error
+	if commandFolder, err = os.MkdirTemp("", "redlock-command"); err != nil {
+		return "", err
+	}
+	path := filepath.Join(commandFolder, "redlock")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/quorumlock/go-redlock/cmd/redlock").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+var commandFolder string
 
 // running is a running call of the command.
 type running struct {

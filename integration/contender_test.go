@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +28,18 @@ type contention struct {
 
 // TestMain runs the contenders in a process that was started for them.
 func TestMain(m *testing.M) {
-	contenders.Main(m, func(ctx context.Context, c contention, log *contenders.Log) { c.run(ctx, log) })
+	contenders.Main(tests{m}, func(ctx context.Context, c contention, log *contenders.Log) { c.run(ctx, log) })
+}
+
+// tests runs all tests, and removes what they share.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	status := t.M.Run()
+	if commandFolder != "" {
+		_ = os.RemoveAll(commandFolder)
+	}
+	return status
 }
 
 // run contends until ctx ends.

@@ -29,7 +29,7 @@ type line struct {
 // Main is the body of a TestMain. In a process that [Start] began it calls contend with the
 // process's task; ctx ends when the parent closes the process's standard input. In any other
 // process it runs the tests. A goroutine that contend leaves behind makes the process fail.
-func Main[T any](m *testing.M, contend func(ctx context.Context, task T, log *Log)) {
+func Main[T any](m interface{ Run() int }, contend func(ctx context.Context, task T, log *Log)) {
 	text := os.Getenv(taskEnv)
 	if text == "" {
 		os.Exit(redistest.Run(m))

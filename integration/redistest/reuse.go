@@ -18,7 +18,7 @@ import (
 // container takes longer than most tests. It is made like new, and a later test of the process gets it.
 // A server that can't be made like new is removed, and so are the servers of a test that failed. Run
 // removes the others when all tests have ended.
-func Run(m *testing.M) int {
+func Run(m interface{ Run() int }) int {
 	idle.enabled = true
 	status := m.Run()
 	return max(status, idle.remove())

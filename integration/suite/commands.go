@@ -49,22 +49,26 @@ func unit(s settings) ([]command, error) {
 	}
 	// One package more than there are processors is tested at a time, because some tests wait.
 	more := []string{"-p", strconv.Itoa(processors() + 1)}
+	took := tookBefore()
 	if late.On() { // the modules in contrib have no test whose nodes can be late
 		packages, err := lateable()
-		return []command{test("the library", ".", more, packages)}, err
+		return []command{test("the library", ".", more, took.longestFirst(packages))}, err
 	}
 	if s.cover != "" {
 		more = append(more, "-coverprofile="+s.cover, "-covermode=atomic")
 	}
-	all := []string{"./..."}
-	commands := []command{test("the library", ".", more, all)}
+	packages, err := list(env, "./...")
+	if err != nil {
+		return nil, err
+	}
+	commands := []command{test("the library", ".", more, took.longestFirst(packages))}
 	modules, err := filepath.Glob("contrib/*/go.mod")
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range modules {
 		dir := filepath.Dir(m)
-		commands = append(commands, test(dir, dir, nil, all))
+		commands = append(commands, test(dir, dir, nil, []string{"./..."}))
 	}
 	if !selects(s.flags) {
 		// Under the race detector most searches of the model are left out.
@@ -72,6 +76,17 @@ func unit(s settings) ([]command, error) {
 		commands = append(commands, command{what: "the model", dir: ".", env: env, argv: []string{"go", "test", "-json", flags[0], "./internal/model"}, flags: flags})
 	}
 	return commands, nil
+}
+
+// list returns the packages that a pattern names, also those that don't compile.
+func list(env []string, pattern string) ([]string, error) {
+	cmd := exec.Command("go", "list", "-e", pattern)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %s: %w", pattern, err)
+	}
+	return strings.Fields(string(out)), nil
 }
 
 // lateEnv is the environment of the late mode, or nothing.
@@ -121,12 +136,13 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		below.argv = append(below.argv, "-p", "1", "./integration/...")
 		return together(ctx, []command{below}, out)
 	}
-	listed, err := exec.CommandContext(ctx, "go", "list", "-e", "./integration/...").Output()
+	packages, err := list(nil, "./integration/...")
 	if err != nil {
-		return out.fail(fmt.Errorf("go list: %w", err))
+		return out.fail(err)
 	}
-	packages := slices.DeleteFunc(strings.Fields(string(listed)), func(p string) bool { return p == module+"/integration" })
-	below.argv = append(append(below.argv, "-p", "3"), packages...)
+	packages = slices.DeleteFunc(packages, func(p string) bool { return p == module+"/integration" })
+	took := tookBefore()
+	below.argv = append(append(below.argv, "-p", "3"), took.longestFirst(packages)...)
 
 	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {
@@ -142,7 +158,7 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		_ = together(ctx, all, out)
 		return err
 	}
-	for lane, some := range distribute(names, lanes, tookBefore()) {
+	for lane, some := range distribute(names, lanes, took) {
 		name := fmt.Sprintf("%s/integration#%d", module, lane+1)
 		argv := []string{"go", "tool", "test2json", "-t", "-p", name, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=20m"}
 		argv = append(argv, test...)

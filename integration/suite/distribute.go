@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed" // took.txt
 	"fmt"
@@ -11,17 +10,34 @@ import (
 	"time"
 )
 
-// tookText says how long each test of the folder integration took, on some machine. `suite -remember`
-// writes it. It decides only which tests run one after the other.
+// tookText says how long each test of the folder integration took, and each other package, on some
+// machine. `suite -remember` writes it. It decides only the order, and which tests run one after the other.
 //
 //go:embed took.txt
 var tookText string
 
 const tookPath = "integration/suite/took.txt"
 
-// tookBefore parses tookText: a duration and a test on each line.
-func tookBefore() map[string]time.Duration {
-	all := make(map[string]time.Duration)
+// times says how long tests and packages took. One that is not known counts as a second.
+type times map[string]time.Duration
+
+func (t times) of(name string) time.Duration {
+	if d, ok := t[name]; ok {
+		return d
+	}
+	return time.Second
+}
+
+// longestFirst returns the names in the order in which they start.
+func (t times) longestFirst(names []string) []string {
+	names = slices.Clone(names)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(t.of(b), t.of(a)) })
+	return names
+}
+
+// tookBefore parses tookText: a duration, and a test or package, on each line.
+func tookBefore() times {
+	all := make(times)
 	for line := range strings.Lines(tookText) {
 		took, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if d, err := time.ParseDuration(took); err == nil {
@@ -32,37 +48,35 @@ func tookBefore() map[string]time.Duration {
 }
 
 // distribute returns a list of tests for each lane, of about the same time in all: the longest test
-// that is left goes to the lane with the least. A test that is not known counts as a second.
-func distribute(names []string, lanes int, took map[string]time.Duration) [][]string {
-	of := func(name string) time.Duration {
-		if d, ok := took[name]; ok {
-			return d
-		}
-		return time.Second
-	}
-	names = slices.Clone(names)
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(of(b), of(a)) })
+// that is left goes to the lane with the least.
+func distribute(names []string, lanes int, took times) [][]string {
 	all, sums := make([][]string, lanes), make([]time.Duration, lanes)
-	for _, name := range names {
+	for _, name := range took.longestFirst(names) {
 		least := slices.Index(sums, slices.Min(sums))
 		all[least] = append(all[least], name)
-		sums[least] += of(name)
+		sums[least] += took.of(name)
 	}
 	return all
 }
 
 // remember writes took.txt.
 func (r *report) remember() error {
-	var text bytes.Buffer
 	var lines []string
+	add := func(name string, took time.Duration) {
+		lines = append(lines, fmt.Sprintf("%-6s %s\n", took.Round(100*time.Millisecond), name))
+	}
 	for _, t := range r.tests() {
 		if strings.HasPrefix(t.Package, module+"/integration#") {
-			lines = append(lines, fmt.Sprintf("%-6s %s", t.Elapsed.Round(100*time.Millisecond), t.Test))
+			add(string(t.Test), t.Elapsed)
+		}
+	}
+	for _, one := range r.runs {
+		for _, name := range one.Packages() {
+			if took := one.Package(name).Elapsed(); took > time.Second && !strings.Contains(name, "#") {
+				add(name, took)
+			}
 		}
 	}
 	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[7:], b[7:]) })
-	for _, line := range lines {
-		text.WriteString(line + "\n")
-	}
-	return os.WriteFile(tookPath, text.Bytes(), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(tookPath, []byte(strings.Join(lines, "")), 0o644) //nolint:gosec // a file of the repository
 }

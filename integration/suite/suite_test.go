@@ -341,10 +341,11 @@ func (w *whenWritten) Write(p []byte) (int, error) {
 }
 
 func TestLanesTakeAboutTheSameTime(t *testing.T) {
-	took := map[string]time.Duration{"long": 10 * time.Second, "half": 5 * time.Second, "also half": 5 * time.Second}
+	took := times{"long": 10 * time.Second, "half": 5 * time.Second, "also half": 5 * time.Second}
 	names := []string{"short", "half", "long", "also half", "new"}
 	lanes := distribute(names, 3, took)
 	require.Equal(t, [][]string{{"long"}, {"half", "short"}, {"also half", "new"}}, lanes)
 	require.Equal(t, []string{"short", "half", "long", "also half", "new"}, names, "the list itself stays")
+	require.Equal(t, []string{"long", "half", "also half", "short", "new"}, took.longestFirst(names))
 	require.NotEmpty(t, tookBefore())
 }
