@@ -22,6 +22,7 @@ type testbed struct {
 	nodes   []string // instead of servers of our own
 	proxies []io.Closer
 	spec    load.Spec
+	far     []string // the addresses that the last process connects to, if it is farther away
 	fault   fault
 }
 
@@ -67,6 +68,13 @@ func (b *testbed) connect(w workload, addrs []string) error {
 			return err
 		}
 		b.spec.Servers = append(b.spec.Servers, proxied)
+		if w.far > 0 {
+			d, err := servers.NewDelay(addr, w.far)
+			if err != nil {
+				return err
+			}
+			b.proxies, b.far = append(b.proxies, d), append(b.far, d.Addr())
+		}
 		if !faulty { // a faulty server cannot be asked for its counters
 			b.spec.Asked = append(b.spec.Asked, addr)
 		}
@@ -141,8 +149,12 @@ func measure(ctx context.Context, w workload, kind string, nodes []string) (r lo
 			err = errors.Join(err, one.wait())
 		}
 	}()
-	for range max(1, w.processes) {
-		one, err := startWorker(ctx, b.spec)
+	for i := range max(1, w.processes) {
+		spec := b.spec
+		if b.far != nil && i == w.processes-1 {
+			spec.Servers = b.far
+		}
+		one, err := startWorker(ctx, spec)
 		if err != nil {
 			return r, err
 		}

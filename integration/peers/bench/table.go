@@ -34,7 +34,8 @@ type row struct {
 	ClientCalls, ServerCalls float64 // read and write system calls per operation
 	Allocs, Bytes, Commands  float64 // per operation
 	CommandsPerSecond        float64 // that the servers ran
-	Jain                     float64
+	Jain, Fewest             float64 // of the goroutines' operations
+	Attempts                 float64 `json:",omitempty"` // SET commands on all servers, in a crowd
 	Drained, Longest         time.Duration
 }
 
@@ -76,8 +77,16 @@ func rowOf(kind string, r load.Result) row {
 		ClientCalls: perOp(r.Cost.ClientCalls), ServerCalls: perOp(r.Cost.ServerCalls),
 		Allocs: perOp(r.Cost.Mallocs), Bytes: perOp(r.Cost.Bytes), Commands: perOp(r.Cost.Commands),
 		CommandsPerSecond: float64(r.Cost.AllCommands) / seconds,
-		Jain:              stats.Jain(r.Shares), Drained: r.Drained, Longest: r.Longest,
+		Attempts:          perOp(r.Cost.Sets),
+		Jain:              stats.Jain(r.Shares), Fewest: fewest(r.Shares), Drained: r.Drained, Longest: r.Longest,
 	}
+}
+
+func fewest(shares []int) float64 {
+	if len(shares) == 0 {
+		return 0
+	}
+	return float64(slices.Min(shares))
 }
 
 // median returns a row in which each figure is the median of that figure in the rounds.
@@ -107,6 +116,8 @@ func median(rounds []row) row {
 		Commands:          number(func(r row) float64 { return r.Commands }),
 		CommandsPerSecond: number(func(r row) float64 { return r.CommandsPerSecond }),
 		Jain:              number(func(r row) float64 { return r.Jain }),
+		Fewest:            number(func(r row) float64 { return r.Fewest }),
+		Attempts:          number(func(r row) float64 { return r.Attempts }),
 		Drained:           stats.Median(each(rounds, func(r row) time.Duration { return r.Drained }), stats.Mean[time.Duration]),
 		Longest:           stats.Median(each(rounds, func(r row) time.Duration { return r.Longest }), stats.Mean[time.Duration]),
 	}

@@ -99,7 +99,7 @@ func free(n, g int) string      { return fmt.Sprintf("uncontended/n=%d/goroutine
 func ill(f fault, g int) string { return fmt.Sprintf("fault/%s/goroutines=%d", f, g) }
 
 func targets() []target {
-	return slices.Concat(freeTargets(), faultTargets(), nameTargets(), waitingTargets())
+	return slices.Concat(freeTargets(), faultTargets(), nameTargets(), herdTargets(), waitingTargets())
 }
 
 // part returns how many operations one of our adapters makes, as a part of those of bare pipelining.
@@ -174,6 +174,44 @@ func nameTargets() (list []target) {
 	}
 	return list
 }
+
+func herdTargets() (list []target) {
+	longest := func(r row) float64 { return r.Longest.Seconds() }
+	for _, h := range []struct {
+		processes                     int
+		rate, commands, jain, longest float64
+	}{
+		{10, 165, 20, 0.98, 0.25},
+		{50, 155, 30, 0.95, 1},
+		{150, 145, 50, 0.95, 2.5},
+	} {
+		w := fmt.Sprintf("herd/processes=%d", h.processes)
+		least := func(what string, bound float64, of func(row) float64) target {
+			return target{what, fmt.Sprintf("≥ %v", bound), only(w, adapters.Ours, of), atLeast(bound), significant, nil}
+		}
+		list = append(list,
+			least(fmt.Sprintf("%d processes on one name, 5 ms hold: holds a second", h.processes), h.rate, func(r row) float64 { return r.Rate }),
+			maximum("… commands for a hold that one server runs", h.commands, only(w, adapters.Ours, herdCommands), nil),
+			least("… Jain's index", h.jain, func(r row) float64 { return r.Jain }),
+			maximum("… the longest wait in seconds", h.longest, only(w, adapters.Ours, longest), nil))
+	}
+	return append(list,
+		target{
+			what: "a process 40 ms away beside one that is 1 ms away: holds of each of its goroutines in 15 s", aim: "≥ 60",
+			measured: only("herd/far", adapters.Ours, func(r row) float64 { return r.Fewest }), met: atLeast(60), text: significant,
+		},
+		maximum("… the longest wait in seconds", 1, only("herd/far", adapters.Ours, longest), nil),
+		maximum("1,000 clients wait for a minute: ms from the release to the next holder", 20, only("herd/crowd", adapters.Ours, func(r row) float64 {
+			return float64(at(r.HandoffGap, 0.5)) / 1e6
+		}), nil),
+		maximum("… attempts that one server saw by then", 50, only("herd/crowd", adapters.Ours, crowdAttempts), nil))
+}
+
+// herdCommands returns how many commands one server runs for a hold.
+func herdCommands(r row) float64 { return r.CommandsPerSecond / max(r.Rate, 1e-9) / herdServers }
+
+// crowdAttempts returns how many attempts one server saw.
+func crowdAttempts(r row) float64 { return r.Attempts / herdServers }
 
 func waitingTargets() []target {
 	return []target{

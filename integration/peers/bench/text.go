@@ -31,8 +31,15 @@ func columns(shape load.Shape) []column {
 			rate, ratio, acquired,
 			{"longest wait", func(_ table, r row) string { return short(r.Longest) }},
 			jain,
-			{"commands that one server runs", func(_ table, r row) string { return number(r.CommandsPerSecond / max(r.Rate, 1) / herdServers) }},
+			{"holds of the goroutine with the fewest", func(_ table, r row) string { return number(r.Fewest) }},
+			{"commands that one server runs", func(_ table, r row) string { return number(herdCommands(r)) }},
 			clientCPU, serverCPU, failed,
+		}
+	case load.Crowd:
+		return []column{
+			{"release to next holder", func(_ table, r row) string { return short(at(r.HandoffGap, 0.5)) }},
+			{"attempts that one server saw by then", func(_ table, r row) string { return number(crowdAttempts(r)) }},
+			{"commands that one server ran by then", func(_ table, r row) string { return number(herdCommands(r)) }},
 		}
 	case load.Handoff:
 		return []column{handoffGap, clientCPU, serverCPU, allocs, bytes, commands}

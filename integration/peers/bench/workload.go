@@ -30,6 +30,7 @@ type workload struct {
 	masters   int // of each Cluster; 0: single servers
 	fault     fault
 	delay     time.Duration // in each direction between client and servers
+	far       time.Duration // the same for the last process
 	lacks     string        // the ACL rule that takes a right from the clients
 	processes int
 	load      load.Spec
@@ -200,7 +201,15 @@ func herds() (list []workload) {
 			load: load.Spec{Shape: load.Herd, Goroutines: 1, Names: 1, Hold: 5 * ms, For: 10 * time.Second},
 		})
 	}
-	return list
+	return append(list, workload{
+		name: "herd/far", title: "two processes of 2 goroutines, one 1 ms and the other 40 ms away, 5 ms hold, no pause", servers: herdServers, rounds: 1,
+		processes: 2, delay: ms / 2, far: 20 * ms, kinds: []string{adapters.Ours, adapters.Yardstick},
+		load: load.Spec{Shape: load.Herd, Goroutines: 2, Names: 1, Hold: 5 * ms, For: 15 * time.Second},
+	}, workload{
+		name: "herd/crowd", title: "1,000 clients with connections of their own wait for one name, which is held for a minute and released once",
+		servers: herdServers, rounds: 1, kinds: []string{adapters.Ours, adapters.Yardstick},
+		load: load.Spec{Shape: load.Crowd, Goroutines: 1, Clients: 1000, For: time.Minute},
+	})
 }
 
 func waiting() []workload {

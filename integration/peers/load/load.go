@@ -24,6 +24,7 @@ const (
 	Herd        Shape = "herd"        // as Contention; there are many processes, and what counts is how long each waits
 	Handoff     Shape = "handoff"     // two clients take turns: one waits while the other holds
 	Waiters     Shape = "waiters"     // all wait for one name for a while, and then acquire it one after the other
+	Crowd       Shape = "crowd"       // clients that share nothing wait for one name; what counts is what one release costs
 	Opening     Shape = "opening"     // one client after the other is made, and acquires and releases one name
 )
 
@@ -32,6 +33,7 @@ type Spec struct {
 	Adapter    string
 	Shape      Shape
 	Goroutines int
+	Clients    int           // in a Crowd, those that wait
 	Names      int           // in a Contention
 	Hold       time.Duration // in a Contention
 	Pause      time.Duration // in a Contention, after each turn
@@ -84,11 +86,15 @@ func Prepare(ctx context.Context, spec Spec) (*Run, error) {
 	}
 	r := &Run{spec: spec, kind: kind, meter: m}
 	clients := 1
-	if spec.Shape == Handoff || spec.Shape == Waiters {
+	options := adapters.Options{Goroutines: spec.Goroutines}
+	switch spec.Shape {
+	case Handoff, Waiters:
 		clients = 2
+	case Crowd:
+		clients, options.TTL = spec.Clients+1, spec.For+time.Minute
 	}
 	for range clients {
-		c, err := kind.Open(ctx, spec.Servers, adapters.Options{Goroutines: spec.Goroutines})
+		c, err := kind.Open(ctx, spec.Servers, options)
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
@@ -108,6 +114,8 @@ func (r *Run) Measure(ctx context.Context) (Result, error) {
 		return r.handoff(ctx)
 	case Waiters:
 		return r.waiters(ctx)
+	case Crowd:
+		return r.crowd(ctx)
 	case Opening:
 		return r.opening(ctx)
 	}

@@ -25,6 +25,7 @@ type Usage struct {
 	Mallocs, Bytes           int64 // of the client's heap
 	Commands                 int64 // that the adapter sent, on all servers
 	AllCommands              int64 // that the servers ran, including those inside scripts
+	Sets                     int64 // SET commands that the servers ran: attempts to acquire a lock
 }
 
 func (u Usage) sub(v Usage) Usage {
@@ -32,7 +33,7 @@ func (u Usage) sub(v Usage) Usage {
 		ClientCPU: u.ClientCPU - v.ClientCPU, ServerCPU: u.ServerCPU - v.ServerCPU,
 		ClientCalls: u.ClientCalls - v.ClientCalls, ServerCalls: u.ServerCalls - v.ServerCalls,
 		Mallocs: u.Mallocs - v.Mallocs, Bytes: u.Bytes - v.Bytes,
-		Commands: u.Commands - v.Commands, AllCommands: u.AllCommands - v.AllCommands,
+		Commands: u.Commands - v.Commands, AllCommands: u.AllCommands - v.AllCommands, Sets: u.Sets - v.Sets,
 	}
 }
 
@@ -43,7 +44,7 @@ func (u Usage) beside(v Usage) Usage {
 		ClientCPU: u.ClientCPU + v.ClientCPU, ServerCPU: max(u.ServerCPU, v.ServerCPU),
 		ClientCalls: u.ClientCalls + v.ClientCalls, ServerCalls: max(u.ServerCalls, v.ServerCalls),
 		Mallocs: u.Mallocs + v.Mallocs, Bytes: u.Bytes + v.Bytes,
-		Commands: max(u.Commands, v.Commands), AllCommands: max(u.AllCommands, v.AllCommands),
+		Commands: max(u.Commands, v.Commands), AllCommands: max(u.AllCommands, v.AllCommands), Sets: max(u.Sets, v.Sets),
 	}
 }
 
@@ -120,10 +121,15 @@ func (m meter) add(line string, u *Usage) {
 	case field == "total_commands_processed":
 		n, _ := strconv.ParseInt(value, 10, 64)
 		u.AllCommands += n
-	case slices.Contains(m.sends, strings.TrimPrefix(field, "cmdstat_")):
+	case strings.HasPrefix(field, "cmdstat_"):
 		count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 		n, _ := strconv.ParseInt(count, 10, 64)
-		u.Commands += n
+		if field == "cmdstat_set" {
+			u.Sets += n
+		}
+		if slices.Contains(m.sends, strings.TrimPrefix(field, "cmdstat_")) {
+			u.Commands += n
+		}
 	}
 }
 
