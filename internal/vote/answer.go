@@ -70,8 +70,7 @@ func (t *voteTimer) Fire(*timer.Timer) {
 	r.Pin()
 	now := r.group.Clock.Now()
 	took, why := now.Sub(r.Start), command.ErrTimeout
-	timedOut := !now.Before(r.deadline)
-	if !timedOut {
+	if now.Before(r.deadline) {
 		why = ErrNotAwaited // a tie: see armTieTimeout
 	}
 	news := false
@@ -80,7 +79,7 @@ func (t *voteTimer) Fire(*timer.Timer) {
 		if b := &r.ballots[i]; !b.Replied {
 			b.Outcome, b.Err, b.Latency = command.Unknown, why, took
 			if r.Request.Op == command.Acquire {
-				r.group.trips[i].missed(took, timedOut)
+				r.group.trips[i].Store(0) // it is silent: a tied attempt waited long enough
 			}
 			news = r.countLocked(b) || news
 		}
@@ -141,17 +140,17 @@ func (r *Round) reportDecision() {
 }
 
 // measure returns the time from the round's start to an answer. It is 0 for a grant that is not
-// measured.
+// measured: reading the clock for every grant would cost too much.
 func (r *Round) measure(node int, rep command.Reply) time.Duration {
 	voted := r.Request.Op == command.Acquire && (rep.Outcome == command.Granted || rep.Outcome == command.Refused)
-	t := &r.group.trips[node]
-	due := voted && t.isDue()
-	if !due && rep.Outcome == command.Granted && r.group.OnAnswer == nil {
+	trip := &r.group.trips[node]
+	if due := voted && trip.Load() == 0; !due && rep.Outcome == command.Granted && r.group.OnAnswer == nil {
 		return 0
 	}
-	took := r.group.Clock.Now().Sub(r.Start)
-	if voted {
-		t.measured(took, r.deadline.Sub(r.Start))
+	now := r.group.Clock.Now()
+	took := now.Sub(r.Start)
+	if voted && now.Before(r.deadline) { // otherwise the node was frozen: that is no round trip
+		trip.Store(int64(took))
 	}
 	return took
 }

@@ -8,7 +8,7 @@
 //   - round.go: Round and its owner's methods: set up, send, wait, read the result
 //   - answer.go: the path of an answer: count it, decide, report the events
 //   - ballot.go: one node's answer, and what the ballots say together
-//   - tie.go, roundtrip.go: when a tied vote ends, from the nodes' recent round trips
+//   - tie.go: when a tied vote ends, from the nodes' last round trips
 //   - reuse.go: rounds are reused; the only place that counts their users
 //   - broadcast.go: a request to every node without a vote
 package vote

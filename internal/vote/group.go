@@ -2,6 +2,7 @@ package vote
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -25,19 +26,15 @@ type Group struct {
 	// reused.
 	Reuse bool
 
-	trips []roundTrips // by node
-	spare sync.Pool    // of *Round
+	trips []atomic.Int64 // by node: how long it last took to answer an acquire, in nanoseconds; 0: unknown, or silent since
+	spare sync.Pool      // of *Round
 }
 
 // NewGroup completes a group whose exported fields are set.
 func NewGroup(g *Group) *Group {
-	g.trips = make([]roundTrips, len(g.Nodes))
+	g.trips = make([]atomic.Int64, len(g.Nodes))
 	return g
 }
-
-// Patience returns how long after its start a tied vote waits for a node. It is 0 for a node that
-// was never measured or that is silent.
-func (g *Group) Patience(node int) time.Duration { return g.trips[node].patience() }
 
 // New makes a round about the names. The caller fills in the request, sets Start, and sends it.
 func (g *Group) New(events *Events, owner any, names []string) *Round {

@@ -9,15 +9,17 @@ func (r *Round) tiedLocked() bool {
 	return granted > 0 && refused > 0 && granted+refused >= r.tally.Need()
 }
 
-// A tied vote waits at least tieFactor times as long as the answers took, and at least minTie.
+// A tied vote waits at least tieFactor times as long as the answers took, and at least minTie. It
+// waits for tripsPatience round trips of a distant node.
 const (
-	tieFactor = 4
-	minTie    = 10 * time.Millisecond
+	tieFactor     = 4
+	minTie        = 10 * time.Millisecond
+	tripsPatience = 2
 )
 
 // armTieTimeout ends an acquire's vote soon after a tie. If two contenders have a vote each, neither
 // may keep it for the whole node timeout because the deciding node is frozen (docs/dev/rules.md
-// rule 22). Losing is always safe. A distant node gets time according to its own recent round trips
+// rule 22). Losing is always safe. A distant node gets time according to its own last round trip
 // (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
 //
 // Another answer may decide the round before the timer is set here. The timer then finds no node
@@ -41,3 +43,9 @@ func (r *Round) armTieTimeout() {
 
 // TieTimeout returns how long to wait for more answers if the others took this long.
 func TieTimeout(took time.Duration) time.Duration { return max(tieFactor*took, minTie) }
+
+// Patience returns how long after its start a tied vote waits for a node. It is 0 for a node that
+// was never measured or that is silent: it left an attempt unanswered and has not answered in time since.
+func (g *Group) Patience(node int) time.Duration {
+	return tripsPatience * time.Duration(g.trips[node].Load())
+}
