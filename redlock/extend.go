@@ -157,10 +157,6 @@ func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, e
 		return 0, lk.stopReasonLocked()
 	}
 	lk.registerLocked(x.round)
-	if x.from == automatic {
-		lk.l.extendLimiter.acquire()
-	}
-	lk.lease.Sent()
 	lk.keys.longest = max(lk.keys.longest, ttl)
 	return lk.lease.Ends(), nil
 }
@@ -314,9 +310,6 @@ func (x *extension) onDecision() {
 	x.troubled = lk.extending.trouble != nil
 	lk.scheduleLocked()
 	lk.mu.Unlock()
-	if x.from == automatic {
-		lk.l.extendLimiter.release()
-	}
 	lk.l.traceExtended(lk, x, now)
 	if x.applied != nil {
 		close(x.applied)

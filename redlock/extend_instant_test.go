@@ -60,17 +60,3 @@ func TestTheNextExtensionIsDueAnIntervalAfterTheStartOfTheLast(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 	})
 }
-
-// Otherwise every failed extension would use up room for good, and in the end no lock would be extended in time.
-func TestAnAutomaticExtensionThatFailsMakesRoom(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *testbed, names []string) {
-		l := fl.locker()
-		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
-		defer failing(fl.masters...)()
-		pass(k.lease.Terms.Interval + time.Second)
-		require.GreaterOrEqual(t, fl.sees("extend"), 6)
-		l.extendLimiter.mu.Lock()
-		defer l.extendLimiter.mu.Unlock()
-		require.Zero(t, l.extendLimiter.inFlight)
-	})
-}

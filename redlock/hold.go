@@ -172,34 +172,18 @@ func (lk *Lock) applyRepair() (deferred bool) {
 	return !free
 }
 
-// applyExtend starts an automatic extension, or queues it. The caller holds mu, and applyExtend
-// unlocks it.
+// applyExtend starts an automatic extension. The caller holds mu, and applyExtend unlocks it.
 func (lk *Lock) applyExtend(now clock.Instant) (deferred bool) {
-	switch {
-	case now.Before(lk.lease.QueueLimit()) && lk.l.extendLimiter.enqueue(lk):
-		lk.lease.Queued()
-		lk.scheduleLocked()
-		lk.mu.Unlock()
-	case !lk.sending.TryLock():
+	if !lk.sending.TryLock() {
 		lk.mu.Unlock()
 		return true
-	default:
-		ttl := lk.opts.ttl
-		lk.lease.Extending(now, 2*lk.l.set.timeout(ttl))
-		lk.scheduleLocked()
-		lk.mu.Unlock()
-		_, _ = lk.startExtend(ttl, automatic) // the outcome comes by onDecision
 	}
-	return false
-}
-
-// resumeExtend is called by the extendLimiter when the lock may extend.
-func (lk *Lock) resumeExtend() {
-	now := lk.l.now()
-	lk.mu.Lock()
-	lk.lease.Unqueue(now)
+	ttl := lk.opts.ttl
+	lk.lease.Extending(now, 2*lk.l.set.timeout(ttl))
+	lk.scheduleLocked()
 	lk.mu.Unlock()
-	lk.onTimer()
+	_, _ = lk.startExtend(ttl, automatic) // the outcome comes by onDecision
+	return false
 }
 
 // cancelContext ends the context of the lock, those that are bound to it, and those of its shares, but

@@ -26,21 +26,20 @@ import (
 // them sends requests. A Locker that holds no lock has no goroutine of its own. The methods of the
 // zero Locker, including Close, return ErrClosed.
 type Locker struct {
-	nodes         []Node
-	ownedNodes    []*pool.Node // made by Open, closed by Close
-	set           settings
-	nodeSet       *command.NodeSet         // state that the nodes share
-	group         *vote.Group              // the nodes as voters
-	clustered     bool                     // at least one node is a Redis Cluster
-	timers        *timer.Queue             // node timeouts and ends of held locks
-	waiting       *waiting.Table           // waiters and holders of this process, by name
-	dispatcher    *dispatcher              // nil without traces and without a logger
-	extendLimiter extendLimiter            // limits undecided automatic extensions
-	ends          *background.Pool[*Lock]  // of locks whose time is over and that have contexts or shares
-	undos         *background.Queue[*Lock] // of locks that the library ended
-	mayBlock      bool                     // some nodes are not package pool's: Submit may block
-	holdLog       *holdLog                 // nil without a logger
-	asking        atomic.Int32             // queries for the holders after locks that were lost
+	nodes      []Node
+	ownedNodes []*pool.Node // made by Open, closed by Close
+	set        settings
+	nodeSet    *command.NodeSet         // state that the nodes share
+	group      *vote.Group              // the nodes as voters
+	clustered  bool                     // at least one node is a Redis Cluster
+	timers     *timer.Queue             // node timeouts and ends of held locks
+	waiting    *waiting.Table           // waiters and holders of this process, by name
+	dispatcher *dispatcher              // nil without traces and without a logger
+	ends       *background.Pool[*Lock]  // of locks whose time is over and that have contexts or shares
+	undos      *background.Queue[*Lock] // of locks that the library ended
+	mayBlock   bool                     // some nodes are not package pool's: Submit may block
+	holdLog    *holdLog                 // nil without a logger
+	asking     atomic.Int32             // queries for the holders after locks that were lost
 
 	closing chan struct{} // closed by Close
 	waits   atomic.Int64  // requests that wait
@@ -91,7 +90,6 @@ func newLocker(nodes []Node, opts []Option) (*Locker, error) {
 	}
 	l.group = newGroup(l)
 	l.waiting = newWaitTable(l)
-	l.extendLimiter.timers, l.extendLimiter.clock = l.timers, set.clock
 	l.ends = background.NewPool((*Lock).onDue)
 	l.undos = background.NewQueue(0, l.submitEndedUndo)
 	if set.logger != nil {

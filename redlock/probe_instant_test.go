@@ -286,31 +286,6 @@ func TestACallerThatGivesUpReceivesAnExtensionThatWasDecided(t *testing.T) {
 	})
 }
 
-// Only automatic extensions count against the limit, and each ends its count.
-func TestOnlyAutomaticExtensionsTakeTurns(t *testing.T) {
-	forOneNameAndTwo(t, func(fl *testbed, names []string) {
-		l, p := fl.probed()
-		turns := func() int {
-			l.extendLimiter.mu.Lock()
-			defer l.extendLimiter.mu.Unlock()
-			return l.extendLimiter.inFlight
-		}
-		for _, m := range fl.masters {
-			m.SetDelay(time.Millisecond) // no answer comes before the last node is asked
-		}
-		var during []int
-		p.within(command.Extend, func() { during = append(during, turns()) })
-		k := takeAll(t, l, names, 9*time.Second, WithAutoExtend())
-		require.NoError(t, k.Extend(bg, 9*time.Second))
-		fl.answered()
-		require.Zero(t, turns())
-		pass(3 * time.Second)
-		require.Zero(t, turns())
-		require.Equal(t, []int{0, 0, 0, 1, 1, 1}, during)
-		require.NoError(t, k.Release(bg))
-	})
-}
-
 // Keys that a release could not delete expire with the longest TTL that any command gave them.
 func TestWhatIsLeftExpiresWithTheLongestTTL(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 20 * time.Second} {

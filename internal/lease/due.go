@@ -82,23 +82,3 @@ func (l *Lease) Deferred(now clock.Instant) clock.Instant {
 // Extending records that an automatic extension is sent. Unless its outcome comes before, the next
 // one is due after within.
 func (l *Lease) Extending(now clock.Instant, within time.Duration) { l.extendAt = now.Add(within) }
-
-// QueueLimit returns until when an automatic extension may wait for room: one regular interval
-// before the stop margin begins.
-func (l *Lease) QueueLimit() clock.Instant {
-	return l.until.Add(-l.Terms.StopMargin - l.Terms.Interval)
-}
-
-// Queued records that an automatic extension waits for room, at most until QueueLimit.
-func (l *Lease) Queued() { l.queued, l.extendAt = true, l.QueueLimit() }
-
-// Unqueue records that a queued extension has room. It is then due. It does nothing if the extension
-// was sent meanwhile.
-func (l *Lease) Unqueue(now clock.Instant) {
-	if l.queued {
-		l.queued, l.extendAt = false, now
-	}
-}
-
-// Sent records that an extension was sent, so that none is queued.
-func (l *Lease) Sent() { l.queued = false }

@@ -34,7 +34,6 @@ type Lease struct {
 	// stopped: nothing extends the lease any more, although it is held.
 	stopped bool
 	closed  bool  // the Locker was closed, which stopped it
-	queued  bool  // the extension waits for room
 	retries uint8 // failed extensions since the last success, up to a bound
 
 	began     clock.Instant // of the acquisition

@@ -216,20 +216,6 @@ func TestWorkThatHangsStopsTheExtensions(t *testing.T) {
 	requireDue(t, l, lease.Extend, at(105))
 }
 
-func TestAQueuedExtensionWaitsUntilOneIntervalBeforeTheStopMargin(t *testing.T) {
-	l := begun(terms)
-	limit := at(108).Add(-terms.Interval)
-	require.Equal(t, limit, l.QueueLimit())
-	l.Queued()
-	require.Equal(t, limit, l.Next())
-	l.Unqueue(at(103))
-	requireDue(t, l, lease.Extend, at(103))
-	l.Queued()
-	l.Sent()
-	l.Unqueue(at(103))
-	requireDue(t, l, lease.Nothing, at(103))
-}
-
 func TestALeaseThatIsNotExtendedAutomatically(t *testing.T) {
 	l := begun(lease.Terms{Interval: second, MaxHold: 8 * second})
 	require.Equal(t, at(108), l.Next())
