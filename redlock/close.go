@@ -188,7 +188,7 @@ func (lk *Lock) armUndoLimit(undo *vote.Round) {
 }
 
 func (lk *Lock) limitUndoAt(undo *vote.Round, at clock.Instant) {
-	undo.SetTimer(at, time.Second, (*undoTimer)(lk))
+	undo.SetTimer(at, (*undoTimer)(lk))
 	if !lk.l.has(lk) { // the last answer may have come before SetTimer
 		undo.ClearTimer()
 	}

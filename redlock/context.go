@@ -113,8 +113,8 @@ func (c *leaseContext) GoString() string { return c.String() }
 // context of the acquisition, but not its cancellation, and reports no deadline.
 //
 // A suspended machine runs no timers. Err, Remaining and Check read a clock that counts suspended
-// time. After the machine wakes up, Done is closed within the smaller of 250 ms and a tenth of the
-// TTL, or within 1 s if 100,000 locks end at once. On a busy machine Done may be closed after the
+// time. After the machine wakes up, Done is closed within 100 ms, or within 1 s if 100,000 locks
+// end at once. On a busy machine Done may be closed after the
 // end, because timers fire late.
 //
 // Context is safe for concurrent use and returns the same context each time.

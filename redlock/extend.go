@@ -275,7 +275,7 @@ func (lk *Lock) markLost(votes []Vote) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if lk.markLostLocked(votes) {
-		lk.l.timers.Set(&lk.timer, lk.lease.Over(), time.Second, (*leaseTimer)(lk))
+		lk.l.timers.Set(&lk.timer, lk.lease.Over(), (*leaseTimer)(lk))
 	}
 }
 

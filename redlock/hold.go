@@ -112,8 +112,7 @@ func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 		lk.l.timers.Clear(&lk.timer)
 		return
 	}
-	// After a suspend an end may be noticed this late: see Context.
-	lk.l.timers.Set(&lk.timer, at, min(250*time.Millisecond, lk.opts.ttl/10), (*leaseTimer)(lk))
+	lk.l.timers.Set(&lk.timer, at, (*leaseTimer)(lk))
 }
 
 // applyDue does what the clock says is due: it ends the hold or its context, or starts an extension

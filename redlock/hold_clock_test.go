@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // docs/dev/hazards.md H24: no timer runs while the clock continues.
@@ -68,7 +69,7 @@ func TestASuspendedMachineWakesUpWithoutItsLock(t *testing.T) {
 					require.Error(t, ctx.Err())
 					require.ErrorIs(t, context.Cause(ctx), ErrLost)
 					<-done
-					require.LessOrEqual(t, fl.clock.Now().Sub(woke), min(time.Second, ttl/10))
+					require.LessOrEqual(t, fl.clock.Now().Sub(woke), timer.Slack)
 					fl.answered()
 					require.Zero(t, fl.orders(command.Extend), "of what is over nothing is extended")
 				})

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // These tests place events between two steps of a function, at one instant.
@@ -455,7 +456,7 @@ func TestAContextEndsSoonAfterASuspend(t *testing.T) {
 				done := k.Context().Done()
 				pass(600 * time.Millisecond) // after the timer by which a lock drops its acquisition
 				fl.clock.Suspend(ttl)
-				pass(min(250*time.Millisecond, ttl/10))
+				pass(timer.Slack)
 				require.True(t, isClosed(done))
 			})
 		})

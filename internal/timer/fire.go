@@ -1,9 +1,6 @@
 package timer
 
-import "time"
-
-// armLocked sets the clock's timer for the earliest deadline, but for no longer than the smallest
-// slack. While run is active it does nothing, because run calls it at its end. A slow handler
+// armLocked sets the clock's timer for the earliest deadline, but for no longer than Slack. While run is active it does nothing, because run calls it at its end. A slow handler
 // therefore delays the others, but two handlers never run concurrently.
 func (q *Queue) armLocked() {
 	if q.firing || q.stopped || len(q.heap) == 0 {
@@ -11,12 +8,8 @@ func (q *Queue) armLocked() {
 	}
 	now := q.clock.Now()
 	q.notePauseLocked(now)
-	d := min(max(q.heap[0].at.Sub(now), 0), q.slacks.least())
-	q.armed, q.wake, q.period = true, now.Add(d), d
-	q.setLocked(d)
-}
-
-func (q *Queue) setLocked(d time.Duration) {
+	d := min(max(q.heap[0].at.Sub(now), 0), Slack)
+	q.armed, q.wake = true, now.Add(d)
 	if q.clockTimer == nil {
 		q.clockTimer = q.clock.AfterFunc(d, q.run)
 		return

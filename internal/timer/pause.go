@@ -14,7 +14,7 @@ const MinPause = 100 * time.Millisecond
 // The zero Pause is none.
 type Pause struct{ From, Until clock.Instant }
 
-// For returns how long the pause took at least. It may have begun earlier, by up to the smallest slack.
+// For returns how long the pause took at least. It may have begun earlier, by up to Slack.
 func (p Pause) For() time.Duration { return p.Until.Sub(p.From) }
 
 // LastPause returns the last pause while timers were set, also if no timer has run since.

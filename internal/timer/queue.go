@@ -20,11 +20,9 @@ type Queue struct {
 	// mu guards the fields below and every timer that is set here. No handler runs under it.
 	mu         sync.Mutex
 	heap       deadlines
-	slacks     slacks
 	clockTimer clock.Timer // nil until the first timer
 	armed      bool
 	wake       clock.Instant // if armed: when the clock's timer fires, unless the machine is suspended
-	period     time.Duration // if armed: the time for which the clock's timer was set
 	firing     bool          // a goroutine is in run, and calls armLocked at its end
 	stopped    bool
 	pause      Pause // the last one
@@ -34,34 +32,29 @@ type Queue struct {
 // New returns an empty queue with the clock c.
 func New(c clock.Clock) *Queue { return &Queue{clock: c} }
 
+// Slack is how long after a suspend a handler may run late, and the longest time between two wake-ups
+// of a queue that has timers.
+const Slack = 100 * time.Millisecond
+
 // Set sets a to call r at the instant at. It replaces an earlier setting. The handler runs as soon
 // as the queue's clock has reached at and a timer fires. That is at once, unless the machine was
-// suspended meanwhile. The clock's timers stop during a suspend. The handler then runs within slack
-// of waking up.
-//
-// The smallest slack of all timers is the longest time between two wake-ups of the queue. It is
-// clamped to 1 ms and 1 s, and rounded down to 1 s divided by a power of two. A stopped queue sets
-// nothing.
-func (q *Queue) Set(a *Timer, at clock.Instant, slack time.Duration, r Handler) {
+// suspended meanwhile. The clock's timers stop during a suspend. The handler then runs within Slack
+// of waking up. A stopped queue sets nothing.
+func (q *Queue) Set(a *Timer, at clock.Instant, r Handler) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped {
 		return
 	}
-	class := classOf(slack)
-	q.slacks.add(class)
+	a.at, a.handler = at, r
 	if a.heapIndex == 0 {
-		a.at, a.slackClass, a.handler = at, class, r
 		heap.Push(&q.heap, a)
 	} else {
-		q.slacks.remove(a.slackClass)
-		a.at, a.slackClass, a.handler = at, class, r
 		heap.Fix(&q.heap, int(a.heapIndex-1))
 	}
-	// The clock's timer, if set for no longer than the slack, fires within the slack, however long the
-	// machine was suspended since. So in the usual case there is nothing to do, and no clock to
-	// read.
-	if !q.armed || q.wake > at || q.period > maxSlack>>class {
+	// The clock's timer, once set, fires within Slack, however long the machine was suspended since. So
+	// in the usual case there is nothing to do, and no clock to read.
+	if !q.armed || q.wake > at {
 		q.armLocked()
 	}
 }
@@ -102,6 +95,5 @@ func (q *Queue) Len() int {
 // removeLocked removes a set timer from the heap.
 func (q *Queue) removeLocked(a *Timer) {
 	heap.Remove(&q.heap, int(a.heapIndex-1))
-	q.slacks.remove(a.slackClass)
 	a.handler = nil
 }

@@ -67,7 +67,7 @@ func bubble(t *testing.T, test func(t *testing.T, q *timer.Queue, c *clocktest.S
 func TestATimerFiresAtItsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
-		q.Set(&b.Timer, at(time.Hour), time.Second, b)
+		q.Set(&b.Timer, at(time.Hour), b)
 		require.Equal(t, 1, q.Len())
 		elapse(time.Hour - 1)
 		require.Empty(t, b.times())
@@ -83,7 +83,7 @@ func TestATimerFiresAtItsDeadline(t *testing.T) {
 func TestADeadlineThatHasPassedFiresAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
-		q.Set(&b.Timer, at(-time.Hour), time.Second, b)
+		q.Set(&b.Timer, at(-time.Hour), b)
 		synctest.Wait()
 		require.Equal(t, []clock.Instant{0}, b.times())
 	})
@@ -95,7 +95,7 @@ func TestTimersFireInTheOrderOfTheirDeadlines(t *testing.T) {
 		bells := make([]*bell, 1000)
 		for i, place := range r.Perm(len(bells)) {
 			bells[place] = &bell{clock: c}
-			q.Set(&bells[place].Timer, at(time.Duration(i)*time.Millisecond), time.Second, bells[place])
+			q.Set(&bells[place].Timer, at(time.Duration(i)*time.Millisecond), bells[place])
 		}
 		var want []clock.Instant
 		var got []clock.Instant
@@ -116,9 +116,9 @@ func TestSettingAgainMovesATimer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
 				b, other := &bell{clock: c}, &bell{clock: c}
-				q.Set(&other.Timer, at(time.Minute), time.Second, other)
-				q.Set(&b.Timer, at(time.Minute), time.Second, b)
-				q.Set(&b.Timer, at(to), 30*time.Millisecond, b)
+				q.Set(&other.Timer, at(time.Minute), other)
+				q.Set(&b.Timer, at(time.Minute), b)
+				q.Set(&b.Timer, at(to), b)
 				require.Equal(t, 2, q.Len())
 				elapse(3 * time.Minute)
 				require.Equal(t, []clock.Instant{at(to)}, b.times())
@@ -131,8 +131,8 @@ func TestSettingAgainMovesATimer(t *testing.T) {
 func TestAnEarlierDeadlineThanTheTimersIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
 		late, early := &bell{clock: c}, &bell{clock: c}
-		q.Set(&late.Timer, at(900*time.Millisecond), time.Second, late)
-		q.Set(&early.Timer, at(300*time.Millisecond), time.Second, early)
+		q.Set(&late.Timer, at(900*time.Millisecond), late)
+		q.Set(&early.Timer, at(300*time.Millisecond), early)
 		elapse(time.Second)
 		require.Equal(t, []clock.Instant{at(300 * time.Millisecond)}, early.times())
 		require.Equal(t, []clock.Instant{at(900 * time.Millisecond)}, late.times())
@@ -143,13 +143,13 @@ func TestAClearedTimerNeverFires(t *testing.T) {
 	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
 		b := &bell{clock: c}
 		require.False(t, q.Clear(&b.Timer), "the zero value is not set")
-		q.Set(&b.Timer, at(time.Second), time.Second, b)
+		q.Set(&b.Timer, at(time.Second), b)
 		require.True(t, q.Clear(&b.Timer))
 		require.False(t, q.Clear(&b.Timer))
 		elapse(time.Hour)
 		require.Empty(t, b.times())
 
-		q.Set(&b.Timer, at(2*time.Hour), time.Second, b)
+		q.Set(&b.Timer, at(2*time.Hour), b)
 		elapse(2 * time.Hour)
 		require.Len(t, b.times(), 1, "and can be set again")
 	})
@@ -165,11 +165,11 @@ func TestFireMaySetAndClearTimers(t *testing.T) {
 			rung = append(rung, c.Now())
 			q.Clear(&victim.Timer)
 			if len(rung) < 4 {
-				q.Set(&a, c.Now().Add(time.Minute), time.Second, r)
+				q.Set(&a, c.Now().Add(time.Minute), r)
 			}
 		}
-		q.Set(&a, at(time.Minute), time.Second, r)
-		q.Set(&victim.Timer, at(time.Minute+1), time.Second, victim)
+		q.Set(&a, at(time.Minute), r)
+		q.Set(&victim.Timer, at(time.Minute+1), victim)
 		elapse(time.Hour)
 		require.Equal(t, []clock.Instant{at(time.Minute), at(2 * time.Minute), at(3 * time.Minute), at(4 * time.Minute)}, rung)
 		require.Empty(t, victim.times())
@@ -181,10 +181,10 @@ func TestOnlyOneTimerFiresAtATime(t *testing.T) {
 		release := make(chan struct{})
 		var slow, due timer.Timer
 		second := &bell{clock: c}
-		q.Set(&slow, at(time.Second), time.Second, ringer(func() { <-release }))
-		q.Set(&due, at(time.Minute), time.Second, ringer(func() {}))
+		q.Set(&slow, at(time.Second), ringer(func() { <-release }))
+		q.Set(&due, at(time.Minute), ringer(func() {}))
 		elapse(time.Second)
-		q.Set(&second.Timer, at(2*time.Second), time.Millisecond, second)
+		q.Set(&second.Timer, at(2*time.Second), second)
 		elapse(time.Minute)
 		require.Empty(t, second.times(), "a fire is under way")
 		close(release)
@@ -198,10 +198,10 @@ func TestAStoppedQueueNeverFires(t *testing.T) {
 	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
 		timer.New(c).Stop() // one that never had a timer
 		b, late := &bell{clock: c}, &bell{clock: c}
-		q.Set(&b.Timer, at(time.Second), time.Second, b)
+		q.Set(&b.Timer, at(time.Second), b)
 		q.Stop()
 		q.Stop()
-		q.Set(&late.Timer, at(0), time.Second, late)
+		q.Set(&late.Timer, at(0), late)
 		require.Zero(t, q.Len())
 		require.False(t, q.Clear(&b.Timer), "stopping unset it")
 		elapse(time.Hour)
@@ -214,8 +214,8 @@ func TestAFireMayStopTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
 		var a timer.Timer
 		next := &bell{clock: c}
-		q.Set(&a, at(time.Second), time.Second, ringer(q.Stop))
-		q.Set(&next.Timer, at(time.Second+1), time.Second, next)
+		q.Set(&a, at(time.Second), ringer(q.Stop))
+		q.Set(&next.Timer, at(time.Second+1), next)
 		elapse(time.Hour)
 		require.Empty(t, next.times())
 	})

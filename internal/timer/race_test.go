@@ -41,7 +41,7 @@ func TestEverySettingEitherFiresOrIsClearedOnce(t *testing.T) {
 				a := &chime{ringing: &ringing}
 				var set, cleared int64
 				for range 300 {
-					q.Set(&a.Timer, c.Now().Add(time.Duration(r.IntN(20))), time.Duration(r.IntN(3)), a)
+					q.Set(&a.Timer, c.Now().Add(time.Duration(r.IntN(20))), a)
 					set++
 					if r.IntN(2) == 0 {
 						time.Sleep(time.Duration(r.IntN(20))) // virtual
@@ -69,7 +69,7 @@ func TestNothingFiresAfterStop(t *testing.T) {
 			var stopped atomic.Bool
 			var begun atomic.Int64
 			for range 20 {
-				q.Set(new(timer.Timer), c.Now(), 0, ringer(func() {
+				q.Set(new(timer.Timer), c.Now(), ringer(func() {
 					if stopped.Load() {
 						begun.Add(1)
 					}
@@ -90,9 +90,9 @@ func TestSettingAndClearingAllocateNothing(t *testing.T) {
 	defer q.Stop()
 	b := &bell{clock: c}
 	at := c.Now().Add(time.Hour)
-	q.Set(&b.Timer, at, time.Second, b) // the timer and the heap's first room
+	q.Set(&b.Timer, at, b) // the timer and the heap's first room
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		q.Set(&b.Timer, at, time.Second, b)
+		q.Set(&b.Timer, at, b)
 		q.Clear(&b.Timer)
 	}))
 }
@@ -110,14 +110,14 @@ func BenchmarkSetAndClear(b *testing.B) {
 			end := c.Now().Add(time.Hour)
 			others := make([]bell, held.n)
 			for i := range others {
-				q.Set(&others[i].Timer, end.Add(time.Duration(i)), time.Second, &others[i])
+				q.Set(&others[i].Timer, end.Add(time.Duration(i)), &others[i])
 			}
 			one := new(bell)
 			i := time.Duration(0)
 			b.ReportAllocs()
 			for b.Loop() {
 				i++
-				q.Set(&one.Timer, end.Add(i), time.Second, one)
+				q.Set(&one.Timer, end.Add(i), one)
 				q.Clear(&one.Timer)
 			}
 		})
@@ -133,7 +133,7 @@ func BenchmarkSetAndClearInParallel(b *testing.B) {
 	b.RunParallel(func(p *testing.PB) {
 		one := new(bell)
 		for p.Next() {
-			q.Set(&one.Timer, c.Now().Add(time.Hour), time.Second, one)
+			q.Set(&one.Timer, c.Now().Add(time.Hour), one)
 			q.Clear(&one.Timer)
 		}
 	})

@@ -1,11 +1,6 @@
 package timer
 
-import (
-	"math/bits"
-	"time"
-
-	"github.com/quorumlock/go-redlock/clock"
-)
+import "github.com/quorumlock/go-redlock/clock"
 
 // Handler handles timers.
 type Handler interface {
@@ -19,48 +14,9 @@ type Handler interface {
 // timer must not be copied while it is set, nor set in two queues at a time. The queue's mutex
 // guards it.
 type Timer struct {
-	at         clock.Instant
-	handler    Handler
-	heapIndex  int32 // in the heap, from 1; 0: not set
-	slackClass int8  // class of its slack
-}
-
-// A slack is stored as its class c. It stands for the longest time of the form 1 s / 2^c that does
-// not exceed the slack. The smallest slack of all timers then needs only eleven counters, and the queue
-// wakes at most twice as often as necessary.
-const (
-	classes  = 11
-	minSlack = time.Millisecond
-	maxSlack = time.Second
-)
-
-// classOf returns the class of a slack, which is clamped to 1 ms and 1 s: the least c with 2^c >=
-// maxSlack/slack.
-func classOf(slack time.Duration) int8 {
-	slack = min(max(slack, minSlack), maxSlack)
-	return int8(bits.Len64(uint64((maxSlack - 1) / slack)))
-}
-
-// slacks counts the timers of each class.
-type slacks struct {
-	count [classes]int
-	used  uint16 // bit c is set while count[c] > 0
-}
-
-func (l *slacks) add(class int8) {
-	l.count[class]++
-	l.used |= 1 << class
-}
-
-func (l *slacks) remove(class int8) {
-	if l.count[class]--; l.count[class] == 0 {
-		l.used &^= 1 << class
-	}
-}
-
-// least returns the smallest slack that is counted, or maxSlack without any.
-func (l *slacks) least() time.Duration {
-	return maxSlack >> max(bits.Len16(l.used)-1, 0)
+	at        clock.Instant
+	handler   Handler
+	heapIndex int32 // in the heap, from 1; 0: not set
 }
 
 // deadlines is a heap of timers (container/heap), the earliest on top.

@@ -81,7 +81,7 @@ func (r *Round) prepare(g *Group, events *Events, owner any, names []string) {
 // Arm sets the time, counted from Start, in which answers count. It must precede Send.
 func (r *Round) Arm(timeout time.Duration) {
 	r.deadline = r.Start.Add(timeout)
-	r.group.Timers.Set(&r.timer, r.deadline, timeout, (*voteTimer)(r))
+	r.group.Timers.Set(&r.timer, r.deadline, (*voteTimer)(r))
 }
 
 // Send submits the commands. A node for which known returns true is skipped, and its answer is the
@@ -162,9 +162,9 @@ func (r *Round) Woken() <-chan struct{} { return r.wake }
 func (r *Round) Signal() { r.wake.Set() }
 
 // SetTimer sets the round's timer for the owner's use, after the decision. It pins the round.
-func (r *Round) SetTimer(at clock.Instant, slack time.Duration, h timer.Handler) {
+func (r *Round) SetTimer(at clock.Instant, h timer.Handler) {
 	r.Pin()
-	r.group.Timers.Set(&r.timer, at, slack, h)
+	r.group.Timers.Set(&r.timer, at, h)
 }
 
 // ClearTimer clears the timer: the end of a vote that the owner no longer waits for, or what SetTimer

@@ -37,7 +37,7 @@ func (r *Round) armTieTimeout() {
 	}
 	r.mu.Unlock()
 	if at := now.Add(d); at.Before(r.deadline) {
-		r.group.Timers.Set(&r.timer, at, d, (*voteTimer)(r))
+		r.group.Timers.Set(&r.timer, at, (*voteTimer)(r))
 	}
 }
 

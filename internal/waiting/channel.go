@@ -125,7 +125,7 @@ func (c *channel) leaveLocked() {
 	case c.resting:
 		c.all.removeLocked(c)
 	case !t.closed:
-		t.cfg.Timers.Set(&c.timer, c.keepUntil, Linger, c)
+		t.cfg.Timers.Set(&c.timer, c.keepUntil, c)
 	}
 }
 

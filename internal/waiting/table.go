@@ -198,7 +198,7 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 		if s.linger == nil {
 			s.linger = new(timer.Timer)
 		}
-		t.cfg.Timers.Set(s.linger, t.now().Add(Linger), Linger, s)
+		t.cfg.Timers.Set(s.linger, t.now().Add(Linger), s)
 		return
 	}
 	delete(t.names, s.name)
