@@ -81,7 +81,7 @@ func TestAServerThatIsNoMasterOfAClusterDoesNotVoteForOne(t *testing.T) {
 		requireUnfit(t, acquiring("A", longTTL, "foo").on(n).reply(t), "n1 at "+m.Addr()+" deletes keys when its memory is full")
 		require.ErrorIs(t, pinging().on(n).reply(t).Err, command.ErrUnfit)
 		m.SetInfo("maxmemory", "")
-		time.Sleep(time.Second)
+		time.Sleep(unhealthyEvery + time.Millisecond)
 		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 	})
 }

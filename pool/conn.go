@@ -185,9 +185,6 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 		nothingToUndo := pc.takeUnexecuted(c)
 		r.Retrying = pc.pipeline.retry(c, r, nothingToUndo)
 	}
-	if c.Op == command.Acquire && err != nil && r.Outcome != command.Refused || c.Op.Undoes() && err == nil && pc.health.failed > 0 {
-		pc.checkSoon() // the reply shows that the state of the server has changed
-	}
 	if r.Outcome == command.Refused && c.WasResent() {
 		// The first sending may have undone what is missing now.
 		r = command.Reply{Outcome: command.Unknown, Undone: true, Err: ErrDisconnected}

@@ -43,7 +43,7 @@ package pool
 //	backoff.go            the pause between dials
 //	handshake.go          what is read and set before the first command
 //	facts.go, fitness.go  what INFO says, and whether the server may vote
-//	health.go             failed checks; health_check.go: the checks
+//	health_check.go       its checks
 //	voting.go             whether the node votes now
 //	examine.go, scan.go   the doctor's questions; scan_keys.go: the keys that match a pattern
 //	guard.go              the restart guard's marker on a connection

@@ -2,11 +2,13 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -14,8 +16,17 @@ import (
 // repaired server should soon vote again (docs/dev/rules.md rule 18).
 const (
 	healthyEvery   = 10 * time.Second
-	unhealthyEvery = 500 * time.Millisecond
+	unhealthyEvery = time.Second
 )
+
+// health is the result of the health checks of a connection's server, which a server may answer by an
+// error. All fields are guarded by pipeline.mu. Only the reader changes why and acquire.
+type health struct {
+	why     error       // why the node does not vote: its last check was answered by an error
+	acquire error       // why the last acquire was answered by an error; nil after a vote
+	timer   clock.Timer // of check
+	soon    bool        // the next check comes within unhealthyEvery
+}
 
 // admission decides which commands a connection carries. pipeline.mu guards it. Only the reader changes
 // unfit, and reads it without mu.
@@ -125,10 +136,12 @@ func (pc *pipeConn) forgetEndedLocked() {
 }
 
 // scheduleCheckLocked starts the timer of the next check. It is called on the pipeline's present
-// connection.
+// connection, once no check is in flight: on a frozen server checks must not pile up.
 func (pc *pipeConn) scheduleCheckLocked() {
-	every := pc.checkEveryLocked()
-	pc.health.next = pc.pipeline.node.cfg.Clock.Now().Add(every)
+	every := healthyEvery
+	if pc.health.soon = pc.unfit != nil || pc.health.why != nil; pc.health.soon {
+		every = unhealthyEvery
+	}
 	// One timer for each connection, reused: checks go on for as long as the connection lives.
 	if pc.health.timer == nil {
 		pc.health.timer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.check)
@@ -142,9 +155,9 @@ func (pc *pipeConn) scheduleCheckLocked() {
 func (pc *pipeConn) check() {
 	pc.pipeline.mu.Lock()
 	// A timer that fires late may belong to a connection that is gone.
-	due := pc.pipeline.conn == pc && pc.beginCheckLocked()
+	current := pc.pipeline.conn == pc
 	pc.pipeline.mu.Unlock()
-	if !due {
+	if !current {
 		return
 	}
 	r := &command.Request{}
@@ -162,7 +175,7 @@ type healthCheck struct{ *pipeConn }
 func (hc healthCheck) Answer(*command.Command, command.Reply) {
 	hc.pipeline.mu.Lock()
 	current := hc.pipeline.conn == hc.pipeConn
-	answered := hc.health.failed == 0
+	answered := hc.health.why == nil
 	if current {
 		hc.forgetEndedLocked()
 		hc.scheduleCheckLocked()
@@ -186,7 +199,10 @@ var errRoleChanged = errors.New("pool: server changed identity or role; reconnec
 func (pc *pipeConn) onInfo(reply any, err error) {
 	pc.forgetUnexecuted()
 	if err != nil && !answeredBy(serverError(err), "NOPERM") {
-		pc.checkFailed(serverError(err)) // BUSY, or nonsense: the answer says nothing new about the server
+		// BUSY, or nonsense: the answer says nothing new about the server.
+		pc.pipeline.mu.Lock()
+		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health check (INFO): %w", command.ErrUnfit, pc.pipeline.node.label, serverError(err))
+		pc.pipeline.mu.Unlock()
 		return
 	}
 	// A copy: the facts in use change only under the mutex, and only if the server is still the
@@ -203,7 +219,7 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	pc.pipeline.mu.Lock()
 	// approved is cleared: the next command of each node set passes all checks again.
 	pc.facts, pc.unfit, pc.approved = next, unfit, nil
-	pc.health.failed, pc.health.why = 0, nil
+	pc.health.why = nil
 	pc.pipeline.mu.Unlock()
 }
 

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,15 +11,15 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
+func TestANodeThatFailsAHealthCheckDoesNotVote(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, acquiring("A", time.Hour, "a").outcome(t, n))
 		m.FailWith("INFO", busy)
-		time.Sleep(healthyEvery + 2*unhealthyEvery - 100*time.Millisecond)
-		require.Equal(t, command.Granted, acquiring("B", time.Hour, "b").outcome(t, n), "two")
+		time.Sleep(healthyEvery - 100*time.Millisecond)
+		require.Equal(t, command.Granted, acquiring("B", time.Hour, "b").outcome(t, n), "it is not due")
 		time.Sleep(200 * time.Millisecond)
 		for _, c := range []*call{acquiring("C", time.Hour, "c"), inspecting("a"), pinging()} {
-			requireUnfit(t, c.on(n).reply(t), "n1", "health checks", busy)
+			requireUnfit(t, c.on(n).reply(t), "n1", "health check", busy)
 		}
 		extension, after := extending("A", time.Hour, "a"), acquiring("C", time.Hour, "c")
 		nodeSet := command.NewNodeSet(false)
@@ -33,7 +32,7 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 
 		m.ForgetLog()
 		time.Sleep(10 * time.Second)
-		require.InDelta(t, 20, count(m, "INFO"), 1)
+		require.InDelta(t, 10, count(m, "INFO"), 1)
 		m.FailWith("INFO", "")
 		time.Sleep(unhealthyEvery + time.Millisecond)
 		require.Equal(t, command.Granted, acquiring("C", time.Hour, "c").outcome(t, n), "the first that succeeds")
@@ -44,21 +43,22 @@ func TestANodeThatFailsThreeHealthChecksDoesNotVote(t *testing.T) {
 	})
 }
 
-// Only consecutive failures of checks count.
-func TestACheckThatSucceedsForgetsThoseThatFailed(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		synctest.Wait()
-		for range 10 {
-			m.ForgetLog()
-			m.FailWith("INFO", busy)
-			for count(m, "INFO") < maxFailedChecks-1 {
-				time.Sleep(time.Millisecond)
-			}
-			m.FailWith("INFO", "")
-			time.Sleep(unhealthyEvery + time.Millisecond)
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+// docs/dev/rules.md rule 18. LOADING also ends the connection, and no dial succeeds meanwhile.
+func TestANodeThatAnsweredByErrorsVotesWithinASecondOfItsRecovery(t *testing.T) {
+	for _, with := range []string{busy, "LOADING Redis is loading the dataset in memory"} {
+		for _, lasts := range []time.Duration{10 * time.Millisecond, time.Second, 5 * time.Second, time.Minute} {
+			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+				synctest.Wait()
+				m.FailWith("*", with)
+				for began := time.Now(); time.Since(began) < lasts; time.Sleep(time.Millisecond) {
+					require.NotEqual(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+				}
+				m.FailWith("*", "")
+				time.Sleep(time.Second + time.Millisecond)
+				require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n), "%s for %v", with, lasts)
+			})
 		}
-	})
+	}
 }
 
 // An acquire that fails by an error starts the checks. A script that runs for too long costs the
@@ -68,20 +68,20 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 		time.Sleep(time.Second)
 		m.FailWith("*", busy)
 		m.ForgetLog()
-		for range 1200 { // as from a client that keeps trying
+		for range 1100 { // as from a client that keeps trying
 			r := acquiring("A", longTTL, "a").on(n).reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
 			time.Sleep(time.Millisecond)
 		}
 		requireUnfit(t, acquiring("A", longTTL, "a").on(n).reply(t), busy)
-		require.LessOrEqual(t, count(m, "INFO"), 4)
+		require.Equal(t, 1, count(m, "INFO"))
 		m.ForgetLog()
 		for range 1000 {
 			acquiring("A", longTTL, "a").on(n).reply(t)
 			time.Sleep(time.Millisecond)
 		}
 		require.Empty(t, quiet(m), "it is not asked any more")
-		require.InDelta(t, 2, count(m, "INFO"), 1)
+		require.InDelta(t, 1, count(m, "INFO"), 1)
 	})
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		time.Sleep(time.Second)
@@ -91,7 +91,7 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 			acquiring("A", longTTL, "a").on(n).reply(t)
 			time.Sleep(time.Millisecond)
 		}
-		require.LessOrEqual(t, count(m, "INFO"), 21, "no more than twice a second")
+		require.LessOrEqual(t, count(m, "INFO"), 11, "no more than once a second")
 		require.Equal(t, command.Granted, pinging().outcome(t, n), "its checks are well")
 	})
 }
@@ -108,31 +108,15 @@ func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 					parkedUndos(t, m, n, many, with)
 					fails(m)
 					time.Sleep(2*time.Second + time.Millisecond) // not at an instant at which a command is due
-					var last, longest atomic.Int64
-					watch := func() {
-						last.Store(time.Now().UnixNano())
-						m.Hook(func(int64, string, []string) (string, bool) {
-							now := time.Now().UnixNano()
-							longest.Store(max(longest.Load(), now-last.Swap(now)))
-							return "", false
-						})
-					}
 					for second := range 60 {
-						if second == 20 { // the checks have failed by then
-							watch()
-						}
 						m.ForgetLog()
 						time.Sleep(time.Second)
 						require.LessOrEqual(t, len(m.Log()), 2, "%s: second %d: %v", name, second, names(m))
 					}
-					m.Hook(nil)
-					if name == "all" {
-						require.LessOrEqual(t, time.Duration(longest.Load()), unhealthyEvery+time.Millisecond, "it is asked every 500 ms")
-					}
 					failing(m, "")
 					m.FailWith("*", "")
 					time.Sleep(unhealthyEvery + 20*time.Millisecond)
-					require.Equal(t, command.Granted, pinging().outcome(t, n), "it was asked within half a second")
+					require.Equal(t, command.Granted, pinging().outcome(t, n), "it was asked within a second")
 					time.Sleep(maxRetryDelay)
 					require.Empty(t, m.Keys())
 				})

@@ -206,7 +206,7 @@ func (pl *pipeline) sweep() {
 	}
 	var batch []*unackedAcquire
 	unfit, parked := pl.conn.unfit != nil, pl.parked.waiting.len() > 0
-	if pl.conn.health.failed == 0 && (!unfit || !parked) {
+	if pl.conn.health.why == nil && (!unfit || !parked) {
 		batch = o.next(now, pl.node.kind.severalSlots() && !pl.node.cfg.Proxied)
 	}
 	least := minSweepPause

@@ -86,14 +86,6 @@ func (pl *pipeline) probeSoonLocked() {
 	}
 }
 
-// probeBetweenLocked brings the next probe forward to half way between two health checks, for a
-// node that is checked often.
-func (pl *pipeline) probeBetweenLocked() {
-	if p := &pl.parked; p.armed && retryDelay(p.probes) > unhealthyEvery {
-		p.timer.Reset(unhealthyEvery)
-	}
-}
-
 // probe is the timer's function. It drops the undos that have expired, and sends the oldest of
 // the others.
 func (pl *pipeline) probe() {

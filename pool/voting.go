@@ -50,8 +50,9 @@ func (cl *cluster) whyNotVoting(s *command.NodeSet) error {
 	return nil
 }
 
-// noteVote remembers whether the last acquire was answered by an error. Only the reader calls it,
-// which alone changes health.acquire, so the usual case needs no mutex.
+// noteVote remembers whether the last acquire was answered by an error, and then has the server
+// checked soon. Only the reader calls it, which alone changes health.acquire, so the usual case needs
+// no mutex.
 func (pc *pipeConn) noteVote(r command.Reply) {
 	var why error
 	if r.Outcome != command.Granted && r.Outcome != command.Refused {
@@ -63,4 +64,8 @@ func (pc *pipeConn) noteVote(r command.Reply) {
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
 	pc.health.acquire = why
+	if why != nil && !pc.health.soon { // the state of the server may have changed
+		pc.health.soon = true
+		pc.health.timer.Reset(unhealthyEvery)
+	}
 }

@@ -62,7 +62,7 @@ var (
 	// context.DeadlineExceeded.
 	ErrNodeTimeout = command.ErrTimeout
 	// ErrUnfit reports that a node does not vote because of its role or its settings, or because it
-	// answered three successive health checks with errors. The error states the node, the reason
+	// answered its last health check with an error. The error states the node, the reason
 	// and the cure. Diagnose reports all of them.
 	ErrUnfit = command.ErrUnfit
 	// ErrGuardMismatch reports that a node's restart guard differs from this client's: another list

@@ -338,7 +338,7 @@ func TestNodesWhoseChecksFailDoNotVoteButExtend(t *testing.T) {
 		s.each(nil, func(m *fakeredis.Master) { m.FailWith("INFO", "BUSY Redis is busy running a script.") })
 		pass(30 * time.Second)
 		_, err := p.TryAcquire(bg, "y", time.Minute)
-		requireOnly(t, err, redlock.ErrNoQuorum, "three checks have failed")
+		requireOnly(t, err, redlock.ErrNoQuorum, "their checks have failed")
 		require.ErrorIs(t, err, redlock.ErrUnfit)
 		require.NoError(t, lock.Extend(bg, time.Minute))
 	})

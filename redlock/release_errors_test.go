@@ -67,8 +67,8 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 	}
 }
 
-// lookAgain is the time after which a node votes again once its health checks succeed.
-const recheckAfter = 500 * time.Millisecond
+// recheckAfter is the time after which a node votes again once its health checks succeed.
+const recheckAfter = time.Second
 
 // A node did not execute the acquire, but a repair gave it the token.
 func TestTheUndoOfARepairedLockIsRepeated(t *testing.T) {
