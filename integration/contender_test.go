@@ -54,7 +54,6 @@ func (c contention) run(ctx context.Context, log *contenders.Log) {
 		l, err := redlock.Open(
 			c.URLs,
 			redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)),
-			redlock.WithBackoff(time.Millisecond, 20*time.Millisecond), // frequent attempts collide often
 		)
 		if err != nil {
 			panic(err)

@@ -81,8 +81,7 @@ func TestFencesIncreaseUnderContention(t *testing.T) {
 			var last int64 // guarded by the lock
 			var all sync.WaitGroup
 			for range lockers {
-				l := open(t, nodes, redlock.WithFencing(), counts.trace(),
-					redlock.WithBackoff(time.Millisecond, 20*time.Millisecond))
+				l := open(t, nodes, redlock.WithFencing(), counts.trace())
 				answered(t, l)
 				for range each {
 					all.Go(func() {

@@ -18,7 +18,7 @@ func TestPausesBeginAtARoundTrip(t *testing.T) {
 		inBubble(t, 3, func(fl *testbed) {
 			fl.lateAt(2) // the first one is watched
 			// A contender may keep its votes for this long.
-			l := fl.locker(WithBackoff(time.Millisecond, 40*time.Millisecond), WithNodeTimeout(10*time.Second))
+			l := fl.locker(withBackoff(time.Millisecond, 40*time.Millisecond), WithNodeTimeout(10*time.Second))
 			fl.each(func(m *fakeredis.Master) {
 				m.SetDelay(5 * time.Millisecond)
 				m.Set("a", m.Name(), time.Minute)

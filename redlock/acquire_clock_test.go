@@ -43,7 +43,7 @@ func TestClockRatesWithinTheDriftAllowanceDoNotOverlap(t *testing.T) {
 	}
 }
 
-var eager = WithBackoff(time.Millisecond, 4*time.Millisecond)
+var eager = withBackoff(time.Millisecond, 4*time.Millisecond)
 
 // toItsEnd acquires a lock and, in the background, keeps it until its own clock reports its end. It
 // returns shortly before that.

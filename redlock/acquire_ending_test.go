@@ -42,7 +42,7 @@ func TestAnAcquireThatEndsByItsContextNamesTheCauseAndTheReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
-				l := fl.locker(WithBackoff(25*time.Millisecond, 25*time.Millisecond))
+				l := fl.locker(withBackoff(25*time.Millisecond, 25*time.Millisecond))
 				fl.each(func(m *fakeredis.Master) { m.SetDelay(20 * time.Millisecond) })
 				c.before(fl)
 				ctx, cancel := context.WithCancelCause(bg)

@@ -81,7 +81,7 @@ func TestAHundredWaitersSendNoMoreThanOne(t *testing.T) {
 // docs/dev/rules.md rule 19: TryAcquire sends its requests at once, whether or not others wait.
 func TestTryAcquireDoesNotQueue(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		l := fl.locker(WithBackoff(time.Minute, time.Minute))
+		l := fl.locker(withBackoff(time.Minute, time.Minute))
 		fl.each(func(m *fakeredis.Master) { m.Set("a", "x", 0) })
 		ctx, cancel := context.WithCancel(bg)
 		defer cancel()

@@ -242,7 +242,6 @@ func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
 			{nil, 1},
 			{[]Option{WithUnsafeNodes("n1")}, 2},
 			{[]Option{WithUnsafeNodes("n1"), WithUnsafeNodes("n2", "n3")}, 3},
-			{[]Option{WithoutNodeChecks()}, 3},
 		} {
 			l := fl.locker(c.opts...)
 			k, err := l.TryAcquire(bg, "x", time.Minute)

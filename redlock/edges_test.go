@@ -62,9 +62,9 @@ func TestTheZeroLockerIsClosed(t *testing.T) {
 func TestAllWrongOptionsAreReportedTogether(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
-		_, err := New(l.nodes, WithKeyPrefix("redlock:"), WithOwner("a b"), WithNodeTimeout(-1), WithDrift(2, 0), WithBackoff(0, 0),
+		_, err := New(l.nodes, WithKeyPrefix("redlock:"), WithOwner("a b"), WithNodeTimeout(-1), WithDrift(2, 0),
 			WithMaxTTL(1), WithClock(nil), WithRepair(), WithUnsafeNodes("x", "y"))
-		refuses(t, err, "WithKeyPrefix", "WithOwner", "WithNodeTimeout", "WithDrift", "WithBackoff", "WithMaxTTL", "WithClock", "WithRepair",
+		refuses(t, err, "WithKeyPrefix", "WithOwner", "WithNodeTimeout", "WithDrift", "WithMaxTTL", "WithClock", "WithRepair",
 			`no node ["x" "y"]`)
 		requireTogether(t, err)
 		_, err = New(nil, WithMaxTTL(1))

@@ -57,7 +57,7 @@ func (s *settings) resolve() error {
 
 // newNodeSet makes the state that the nodes of a Locker share.
 func newNodeSet(set settings, nodes []Node) *command.NodeSet {
-	f := command.NewNodeSet(set.unchecked, set.unsafe...)
+	f := command.NewNodeSet(false, set.unsafe...)
 	f.WaitersChannel = command.WaitersChannel(set.prefix)
 	if set.guarded {
 		f.Guard = guard.New(set.maxTTL, nodeNames(nodes))

@@ -42,9 +42,9 @@ func TestANodeThatForgotDoesNotVoteUntilWhatItForgotIsOver(t *testing.T) {
 				fl.guarded()
 				opts := []Option{WithRestartGuard(guardTTL)}
 				if !guarded { // the negative control: an unguarded client ignores the marker
-					opts = []Option{WithoutNodeChecks()}
+					opts = []Option{WithUnsafeNodes("n1", "n2", "n3")}
 				}
-				a, b := fl.process().locker(opts...), fl.process().locker(append(opts, WithBackoff(50*time.Millisecond, 500*time.Millisecond))...)
+				a, b := fl.process().locker(opts...), fl.process().locker(append(opts, withBackoff(50*time.Millisecond, 500*time.Millisecond))...)
 				fl.masters[2].Set("a", "another's minority", 300*time.Millisecond)
 				k := take(t, a, "a", guardTTL)
 				pass(time.Second)

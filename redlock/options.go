@@ -42,7 +42,7 @@ type settings struct {
 	owner       string
 	nodeTimeout time.Duration // 0: derived from the TTL
 	drift       quorum.Drift
-	backoff     waiting.Backoff
+	backoff     waiting.Backoff // tests change it
 	maxTTL      time.Duration
 	maxTTLSet   bool // WithMaxTTL was given
 	fencing     bool
@@ -54,7 +54,6 @@ type settings struct {
 	traces      []*Trace
 	logger      *slog.Logger
 	unsafe      []string // nodes that vote in spite of failed checks
-	unchecked   bool     // all nodes do
 	tls         func(context.Context) (*tls.Config, error)
 	// Before the options of a call.
 	lockDefaults []LockOption
@@ -98,20 +97,6 @@ func WithNodeTimeout(d time.Duration) Option {
 // below 100 ms.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(s *settings) { s.drift = quorum.Drift{Factor: factor, Floor: int64(floor)} })
-}
-
-// WithBackoff bounds the pause between two attempts of a waiting Acquire. The pause starts at one
-// round trip, but at least shortest. It doubles up to longest, with jitter. The bounds must be
-// above 0, shortest at most longest, and longest at most an hour. The defaults are 1 ms and 100 ms.
-//
-// TryAcquire pauses like this between its attempts after a split vote. If shortest is at least the
-// node timeout it makes one attempt only.
-//
-// A waiter that receives release announcements polls at most once a second, or once per longest if
-// longest is above 1 s. If a client of another library holds the lock, which announces no release,
-// it polls every 50 to 250 ms whatever longest is, but no sooner than shortest.
-func WithBackoff(shortest, longest time.Duration) Option {
-	return option(func(s *settings) { s.backoff = waiting.Backoff{Min: shortest, Max: longest} })
 }
 
 // WithMaxTTL sets the longest TTL that this Locker gives to a key: whole milliseconds, from 10 ms
@@ -168,11 +153,6 @@ func WithUnsafeNodes(names ...string) Option {
 	return option(func(s *settings) { s.unsafe = append(s.unsafe, names...) })
 }
 
-// WithoutNodeChecks lets every node vote without any check that the nodes are masters, keep their
-// keys and are different servers. It is for servers that cannot be queried by INFO and whose setup
-// is ensured by other means. Diagnose still reports what it finds.
-func WithoutNodeChecks() Option { return option(func(s *settings) { s.unchecked = true }) }
-
 // WithTLSConfig sets the TLS configuration of the nodes that Open makes from rediss:// URLs, for a
 // private certificate authority or client certificates. config is called at every dial, possibly
 // concurrently, like pool.Config.TLS. Open returns ErrInvalid if no URL has the scheme rediss. New
@@ -224,8 +204,6 @@ func (s *settings) check() error {
 		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
 		invalidIf(!(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0,
 			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
-		invalidIf(s.backoff.Min <= 0 || s.backoff.Max < s.backoff.Min || s.backoff.Max > time.Hour,
-			"WithBackoff(%v, %v): 0 < shortest <= longest <= 1h", s.backoff.Min, s.backoff.Max),
 		gather(nil, s.lockDefaults).err,
 		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
 			"%s(%v): whole milliseconds from %v to %v", s.maxTTLOption(), s.maxTTL, MinTTL, year),

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -133,6 +134,11 @@ func (fl *testbed) answered() {
 		}
 		pass(wait)
 	}
+}
+
+// withBackoff bounds the pauses between attempts.
+func withBackoff(shortest, longest time.Duration) Option {
+	return option(func(s *settings) { s.backoff = waiting.Backoff{Min: shortest, Max: longest} })
 }
 
 // heldEverywhere requires that every master has the key, once all have answered.

@@ -195,7 +195,7 @@ func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 // If the shortest pause is as long as the node timeout, there is no time for another attempt.
 func TestTryAcquireMakesOneAttemptWhereThePauseIsAsLongAsTheNodeTimeout(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		_, err := splitFor(fl, fl.locker(WithBackoff(maxNodeTimeout, time.Second)), 50*time.Millisecond)
+		_, err := splitFor(fl, fl.locker(withBackoff(maxNodeTimeout, time.Second)), 50*time.Millisecond)
 		require.ErrorIs(t, err, ErrHeld)
 		require.True(t, isSplit(err))
 	})

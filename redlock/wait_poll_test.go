@@ -386,7 +386,7 @@ func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
 func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		const pause = 100 * time.Millisecond
-		a, b := fl.locker(), fl.process().locker(WithBackoff(pause, pause))
+		a, b := fl.locker(), fl.process().locker(withBackoff(pause, pause))
 		k := take(t, a, "a", time.Hour)
 		done := wants(bg, b, "a")
 		fl.settled()

@@ -12,7 +12,7 @@ import (
 )
 
 // longBackoff keeps contenders from trying by themselves, so that the test sees what wakes them.
-var longBackoff = WithBackoff(10*time.Second, 10*time.Second)
+var longBackoff = withBackoff(10*time.Second, 10*time.Second)
 
 // docs/dev/rules.md rule 20: a release is noticed within the time of one message. After that it
 // costs a waiter the round trip of its acquire.
@@ -134,7 +134,7 @@ func TestAWaiterOfAKnownNameSubscribesBeforeItsAttempt(t *testing.T) {
 	t.Parallel()
 	for ms := range 40 {
 		inBubble(t, 3, func(fl *testbed) {
-			a, b := fl.process().locker(), fl.process().locker(WithBackoff(400*time.Millisecond, 10*time.Second))
+			a, b := fl.process().locker(), fl.process().locker(withBackoff(400*time.Millisecond, 10*time.Second))
 			k := take(fl.t, a, "a", time.Hour)
 			done := waitingFor(bg, b, "a")
 			require.NoError(fl.t, k.Release(bg))

@@ -47,7 +47,6 @@ func (w task) run(ctx context.Context, log *contenders.Log) {
 	opts := []redlock.Option{
 		redlock.WithFencing(),
 		redlock.WithOwner(fmt.Sprintf("process-%d", w.Process)),
-		redlock.WithBackoff(time.Millisecond, 50*time.Millisecond),
 	}
 	if w.Guard {
 		opts = append(opts, redlock.WithRestartGuard(w.TTL))

@@ -152,8 +152,8 @@ func (w *world) client(id int, rate float64) *client {
 	if w.plan.repair {
 		opts = append(opts, redlock.WithRepair())
 	}
-	if w.still && w.plan.directed == nil { // a pause longer than the node timeout: TryAcquire does not repeat a split vote
-		opts = append(opts, redlock.WithBackoff(time.Second, time.Second))
+	if w.still && w.plan.directed == nil { // no longer than the first pause: TryAcquire does not repeat a split vote
+		opts = append(opts, redlock.WithNodeTimeout(time.Millisecond))
 	}
 	l, err := redlock.New(nodes, opts...)
 	if err != nil {
