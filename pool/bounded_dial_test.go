@@ -46,7 +46,7 @@ func TestRedigoGetsNoConnectionThatIsNotBounded(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"../pool/dialer.go: NewConn"}, made, "bound the new one, and add it here")
-	s, err := newOwnPool(&Config{Network: "tcp", Address: fake(wellBehaved).listen(t, "tcp", "127.0.0.1:0").Addr().String()}).dial(t.Context())
+	s, err := (&Config{Network: "tcp", Address: fake(wellBehaved).listen(t, "tcp", "127.0.0.1:0").Addr().String()}).dial(t.Context())
 	require.NoError(t, err)
 	defer s.close()
 	require.NotNil(t, s.in, "it is bounded")

@@ -63,9 +63,8 @@ func (c Config) clusterURL(user string) string {
 // the slots of each, and where each unanswered acquire is. It routes each command to the pipeline
 // of one master.
 type cluster struct {
-	single                       // it has no pipelines: its shards have them
-	topologyClient *Node         // queries the slot map
-	wake           signal.Signal // query at once
+	single               // it has no pipelines: its shards have them
+	wake   signal.Signal // query at once
 
 	// mu guards what follows. It may be taken under pipeline.mu, so no pipeline is called and no
 	// command is answered under it. A new shard only starts goroutines, which wait for mu if they
@@ -88,14 +87,11 @@ type cluster struct {
 // newCluster makes a cluster without shards. They are made when the first slot map arrives, so
 // that Open does not wait for the network.
 func newCluster(n *Node) *cluster {
-	cl := &cluster{
+	return &cluster{
 		single: single{n}, wake: signal.New(),
 		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard),
 		subscriptions: make(map[*clusterSubscription]struct{}),
 	}
-	// It only dials: it has no pipelines, so it needs no start and no Close of its own.
-	cl.topologyClient = newNode(n.cfg, n.dialer)
-	return cl
 }
 
 // start starts the goroutine that queries the slot map.
@@ -116,6 +112,6 @@ func (cl *cluster) stop() {
 		c.Fail(ErrClosed)
 	}
 	for _, sh := range all {
-		_ = sh.node.Close() // redigo's pool returns no error
+		_ = sh.node.Close() // it returns no error
 	}
 }

@@ -16,7 +16,6 @@ import (
 type shard struct {
 	single
 	cluster       *cluster
-	dialer        *poolDialer
 	address       string
 	namedBy       string        // who named the address last; guarded by cluster.mu
 	slotlessSince clock.Instant // since when it has no slot; 0 while it has one; guarded by cluster.mu
@@ -29,10 +28,10 @@ func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
 	if sh == nil {
 		// A copy with its own address. Everything else, also the name in errors and votes, is that
 		// of the Cluster.
-		cfg := *cl.node.cfg
-		cfg.Cluster, cfg.Address = nil, address
-		n := newNode(&cfg, nil)
-		sh = &shard{single: single{n}, cluster: cl, dialer: newOwnPool(&cfg), address: address, namedBy: namedBy}
+		cfg := cl.node.cfg.at(address)
+		cfg.Cluster = nil
+		n := newNode(cfg)
+		sh = &shard{single: single{n}, cluster: cl, address: address, namedBy: namedBy}
 		n.dialer, n.kind, n.whole, n.label = sh, sh, cl.node, cfg.Name+" at "+address
 		// The shard ends with the node at the latest. start only starts goroutines, so it may be
 		// called under cluster.mu.
@@ -44,14 +43,12 @@ func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
 
 // dial connects to the master.
 func (sh *shard) dial(ctx context.Context) (*rawConn, error) {
-	s, err := sh.dialer.dial(ctx)
+	s, err := sh.node.cfg.dial(ctx)
 	if err != nil {
 		return nil, sh.unreachable(sh.address, err)
 	}
 	return s, nil
 }
-
-func (sh *shard) close() error { return sh.dialer.close() }
 
 // unreachable adds which member named the address, unless the configuration has it too.
 func (sh *shard) unreachable(_ string, err error) error {
@@ -148,7 +145,7 @@ func (sh *shard) retire() {
 	sh.drain() // before the goroutines end, which fail what is queued
 	sh.end()
 	sh.drain()          // the undos without an answer
-	_ = sh.node.Close() // redigo's pool returns no error
+	_ = sh.node.Close() // it returns no error
 }
 
 // end ends the connections, and waits for their goroutines.

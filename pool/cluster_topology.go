@@ -112,12 +112,11 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, er
 	ctx, cancel := context.WithTimeoutCause(ctx, min(queryTimeout, cl.node.cfg.DialTimeout), errNoAnswer)
 	// Bounded for each member, so a frozen one delays the others by a second at most.
 	defer cancel()
-	s, err := cl.topologyClient.dialReady(context.WithValue(ctx, addressKey{}, address))
+	s, err := newNode(cl.node.cfg.at(address)).dialReady(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	defer s.abort()
 	// redigo's read ignores ctx. Closing the socket ends it.
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()

@@ -106,9 +106,7 @@ func (n *Node) examineServer(ctx context.Context, r *command.Request) (*command.
 	if err != nil {
 		return nil, err
 	}
-	// Deferred calls run in reverse: abort comes before close, as close requires.
 	defer s.close()
-	defer s.abort()
 	found, err := n.examineWith(ctx, s, r)
 	if err == nil && r.ScanContext() != nil {
 		err = n.scanForLocks(r.ScanContext(), s, found) //nolint:contextcheck // it lasts longer than ctx

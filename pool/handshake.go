@@ -55,7 +55,6 @@ func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	}
 	// The steps of greet are enough here: facts and scripts are for connections that vote.
 	if err := n.greet(ctx, s, nil); err != nil {
-		s.abort()
 		s.close()
 		return nil, err
 	}

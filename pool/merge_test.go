@@ -181,7 +181,7 @@ func TestMergingKeepsTheOrderOfEachKey(t *testing.T) {
 // everyBatch checks the order of all batches of that length of commands of these kinds.
 func everyBatch(t *testing.T, kinds []func() *call, length int) {
 	t.Helper()
-	n := newNode(&Config{Name: "n", Clock: clock.Runtime(), HardTimeout: time.Hour}, nil)
+	n := newNode(&Config{Name: "n", Clock: clock.Runtime(), HardTimeout: time.Hour})
 	batches := 1
 	for range length {
 		batches *= len(kinds)
@@ -487,7 +487,7 @@ func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
 }
 
 func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
-	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()}, nil)
+	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()})
 	k := newPipeConn(newPipeline(n), &rawConn{}, facts{Facts: sound()})
 	k.loaded = ^command.ScriptSet(0)
 	for i := range 200 {

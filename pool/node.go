@@ -39,24 +39,21 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := newNode(&cfg, nil)
+	n := newNode(&cfg)
 	switch {
 	case cfg.Sentinels != nil:
 		sr := newSentinelResolver(n)
 		n.kind, n.dialer = sr, sr
 	case len(cfg.Cluster) > 0:
-		n.dialer = newOwnPool(&cfg)
 		n.kind = newCluster(n)
-	default:
-		n.dialer = newOwnPool(&cfg)
 	}
 	n.start(context.Background())
 	return n, nil
 }
 
 // newNode makes a node that does not dial before start.
-func newNode(cfg *Config, d dialer) *Node {
-	n := &Node{cfg: cfg, dialer: d, label: cfg.Name}
+func newNode(cfg *Config) *Node {
+	n := &Node{cfg: cfg, dialer: cfg, label: cfg.Name}
 	n.kind, n.whole = single{n}, n
 	n.lines = background.NewQueue(maxLines, n.write)
 	return n
@@ -80,7 +77,7 @@ func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := newNode(&cfg, nil)
+	n := newNode(&cfg)
 	n.dialer = newWrappedPool(p, &n.count.hanging)
 	n.start(context.Background())
 	return n, nil
@@ -122,9 +119,8 @@ func (n *Node) Close() error {
 	n.exams.close()
 	n.stop()
 	n.workers.Wait()
-	// The dialer goes last. Every goroutine that could dial has ended.
 	n.exams.done.Wait()
-	return n.dialer.close()
+	return nil
 }
 
 // logLine is an event of the node's connections.

@@ -189,9 +189,6 @@ func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
 		err = pl.killDeadConns(ctx, s, f)
 	}
 	if err != nil {
-		// abort comes first: close expects an aborted connection, which redigo does not put back
-		// among the idle ones.
-		s.abort()
 		s.close()
 		return nil, f, withoutContextError(err)
 	}
@@ -208,7 +205,6 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	// ended.
 	if pl.closed || pl.node.life.Err() != nil { // ending the node ends only the connections that exist by then
 		pl.mu.Unlock()
-		pc.raw.abort()
 		pc.raw.close()
 		return 0, ErrClosed
 	}

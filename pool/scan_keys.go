@@ -33,9 +33,7 @@ func (n *Node) scanServer(ctx context.Context, pattern string, page func(keys []
 	if err != nil {
 		return withoutContextError(err)
 	}
-	// Deferred calls run in reverse: abort comes before close, as close requires.
 	defer s.close()
-	defer s.abort()
 	for cursor := "0"; ; {
 		next, keys, err := n.scanMatch(ctx, s, cursor, pattern)
 		if err == nil && len(keys) > 0 {

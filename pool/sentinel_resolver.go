@@ -22,7 +22,6 @@ import (
 // the mutex: connections are ended after it is released.
 type sentinelResolver struct {
 	single
-	dialer   *poolDialer
 	watchers []*watcher
 
 	mu       sync.Mutex // guards what follows; nothing is called under it
@@ -30,7 +29,7 @@ type sentinelResolver struct {
 	master   string        // the last one that a majority named
 	until    clock.Instant // … and the instant until which that counts
 	why      error         // why the node does not vote; built at the first use
-	sessions rawConns
+	sessions map[*rawConn]struct{}
 	changed  signal.Broadcast // of an answer
 	switches int64
 }
@@ -38,9 +37,7 @@ type sentinelResolver struct {
 // newSentinelResolver makes the resolver of a node and a watcher for each Sentinel. start starts
 // them.
 func newSentinelResolver(n *Node) *sentinelResolver {
-	// Connections to the master are dialled by their own pool, because the address is known only at
-	// the dial.
-	f := &sentinelResolver{single: single{n}, dialer: newOwnPool(n.cfg), sessions: make(rawConns)}
+	f := &sentinelResolver{single: single{n}, sessions: make(map[*rawConn]struct{})}
 	// An answer and its watcher have the same index. Each watcher replaces only its own answer.
 	for i, a := range n.cfg.Sentinels.Addresses {
 		f.answers = append(f.answers, answer{sentinel: a})
@@ -64,13 +61,11 @@ func (sr *sentinelResolver) wakeAll() {
 	}
 }
 
-// close stops the watchers. The connections to the master have ended before.
-func (sr *sentinelResolver) close() error {
-	var errs []error
+// stop stops the watchers.
+func (sr *sentinelResolver) stop() {
 	for _, w := range sr.watchers {
-		errs = append(errs, w.close())
+		w.close()
 	}
-	return oneline.Join(append(errs, sr.dialer.close())...)
 }
 
 // recordAnswer stores the answer of a Sentinel. It ends the connections to a former master after
@@ -237,8 +232,7 @@ func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The address travels in the context, because redigo's dial function takes nothing else.
-	s, err := sr.dialer.dial(context.WithValue(ctx, addressKey{}, address))
+	s, err := sr.node.cfg.at(address).dial(ctx)
 	if err != nil {
 		sr.wakeAll() // it may no longer be the master
 		return nil, sr.unreachable(address, err)
@@ -267,8 +261,13 @@ func (sr *sentinelResolver) unreachable(address string, err error) error {
 // dial, so it is compared once more after the connection is registered; otherwise neither this
 // call nor recordAnswer would end it.
 func (sr *sentinelResolver) track(s *rawConn) {
+	s.forget = func() {
+		sr.mu.Lock()
+		defer sr.mu.Unlock()
+		delete(sr.sessions, s)
+	}
 	sr.mu.Lock()
-	sr.sessions.trackLocked(s, &sr.mu)
+	sr.sessions[s] = struct{}{}
 	// Compared under the lock that registers the connection: recordAnswer either sees the
 	// connection, or has changed the master before.
 	other := sr.master != s.address

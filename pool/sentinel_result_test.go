@@ -42,7 +42,7 @@ func TestAnswersThatAreTooOldSwitchNoMaster(t *testing.T) {
 func TestADialEndsAsSoonAsNoSentinelCanBeQueried(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, _ *group, n *Node) {
 		sr := newSentinelResolver(n)
-		defer func() { _ = sr.close() }()
+		defer sr.stop()
 		for i := range sr.answers {
 			sr.recordFailure(i, errors.New("refused"))
 		}

@@ -35,7 +35,7 @@ func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 	w := &watcher{resolver: sr, index: index, wake: signal.New()}
 	// This node is never given to a Locker: it submits nothing, and has neither pipelines nor
 	// health checks.
-	w.node = newNode(&cfg, newOwnPool(&cfg))
+	w.node = newNode(&cfg)
 	// The context has no parent: the watcher's close ends it, through Node.Close.
 	w.node.life, w.node.stop = context.WithCancel(context.Background())
 	w.sub = voter{w.node}.Subscribe(w)
@@ -50,9 +50,9 @@ func (w *watcher) begin() {
 }
 
 // close ends both and waits for their goroutines.
-func (w *watcher) close() error {
+func (w *watcher) close() {
 	w.sub.Close()
-	return w.node.Close()
+	_ = w.node.Close() // it returns no error
 }
 
 // Subscribed requests a query: announcements before it were not received.
@@ -97,8 +97,6 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 		return false, err
 	}
 	defer s.close()
-	// Deferred calls run in reverse: abort comes before close, as close requires.
-	defer s.abort()
 	for {
 		// All queries use one connection, one after the other. The subscription has the other one,
 		// so a Sentinel costs two sockets.

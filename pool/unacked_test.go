@@ -174,7 +174,7 @@ func TestSweepsFollowTheirSlot(t *testing.T) {
 // A client without the right to kill whose connections end all the time does not remember more and more.
 func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 	const beyond = 50
-	n := newNode(&Config{Clock: clock.Runtime()}, nil)
+	n := newNode(&Config{Clock: clock.Runtime()})
 	l := newPipeline(n)
 	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	for i := range maxUnacked + beyond {
@@ -310,7 +310,7 @@ func TestAFailingNodeIsSweptWithinTheSameBound(t *testing.T) {
 
 // Connections that end again and again leave nothing behind of acquires that have expired.
 func TestWhatIsKnownOfLostConnectionsIsBounded(t *testing.T) {
-	n := newNode(&Config{Clock: clock.Runtime()}, nil)
+	n := newNode(&Config{Clock: clock.Runtime()})
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeline(n)
 		for i := range 10 * maxDeadConns {

@@ -132,6 +132,3 @@ func ofWrapped(err error) error {
 	se.Text = strings.TrimSpace(se.Code + " (the server's text is not shown: it may repeat a password)")
 	return dialError{text: se.Text, cause: se}
 }
-
-// close does nothing: the pool belongs to the caller of Wrap.
-func (w *wrappedPool) close() error { return nil }

@@ -14,7 +14,7 @@ import (
 // PERFORMANCE.md: a command causes no allocation in a node, neither when it is checked against its
 // node set nor when its reply arrives.
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
-	k := newPipeConn(newPipeline(newNode(&Config{Name: "n", Clock: clock.Runtime()}, nil)), &rawConn{}, facts{Facts: sound()})
+	k := newPipeConn(newPipeline(newNode(&Config{Name: "n", Clock: clock.Runtime()})), &rawConn{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.req.NodeSet, c.To = command.NewNodeSet(false), nil
 	require.NoError(t, k.admitLocked(&c.Command)) // the first command of its node set allocates

@@ -351,7 +351,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 // compared with the time that it took to make the commands.
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = maxUnacked
-	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}, nil))
+	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}))
 	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	// The shortest of each: a busy machine interrupts most turns. All turns do the same work, so too
 	// many looks at the orphans would be in all of them.
