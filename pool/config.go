@@ -85,7 +85,8 @@ type Config struct {
 	// Dial makes the connections, for example through a tunnel or in a test. Its arguments are
 	// Network and Address, or the addresses of Sentinels and those that they name, or of members
 	// of a Cluster. It must return when ctx is done. It may be called concurrently. TLS, if set,
-	// runs over its connections. Close of a connection must end a Read and a Write that block.
+	// runs over its connections. A connection must accept some kilobytes before its peer reads
+	// them, as sockets do and net.Pipe does not. Its Close must end a Read and a Write that block.
 	// On a socket that File and Fd made blocking it does not: set options in
 	// net.Dialer.Control. Defaults to nil: a net.Dialer with keep-alive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -155,58 +154,13 @@ func (n *Node) auth(ctx context.Context) ([]step, error) {
 	return steps, nil
 }
 
-// run sends all steps in one flush and uses their replies in order.
+// run sends all steps in one flush and uses their replies in order. They are short: a socket accepts them
+// before the server has read them.
 func (rc *rawConn) run(steps []step) error {
-	if !rc.hasBuffer() {
-		return rc.runUnbuffered(steps)
-	}
 	unsaid := rc.sendAll(steps)
 	err := rc.receiveAll(steps) // after a failed write too: it fails, at the latest with its context
 	if unsaid != nil && !isReply(err) {
 		return unsaid
-	}
-	return err
-}
-
-// hasBuffer reports whether the system keeps what is written until the peer reads it.
-func (rc *rawConn) hasBuffer() bool {
-	switch rc.raw.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return true
-	}
-	return false
-}
-
-// runUnbuffered is run for a connection that may have no buffer (net.Pipe). It accepts the last step
-// only after the first one's reply was read, so runUnbuffered writes on a goroutine of its own. That
-// goroutine ends before runUnbuffered returns, so the writer of a pipeConn can start then.
-func (rc *rawConn) runUnbuffered(steps []step) error {
-	said := make(chan struct{})
-	var unsaid error // the error of sending; may be read once said is closed
-	go func() {
-		unsaid = rc.sendAll(steps)
-		// Closed before the abort, which fails the read below: the reader then finds unsaid, and
-		// returns it in place of the read's error, which is only its consequence.
-		close(said)
-		if unsaid != nil {
-			rc.abort()
-		}
-	}()
-	// This goroutine alone reads, and the one above alone writes.
-	err := rc.receiveAll(steps)
-	if err == nil {
-		<-said // a server may reply before the last write returns
-		return unsaid
-	}
-	select {
-	case <-said:
-		// An error that the server sent explains more than the failed write behind it.
-		if unsaid != nil && !isReply(err) {
-			return unsaid
-		}
-	default:
-		rc.abort() // before the wait, because it unblocks a write that is stuck
-		<-said
 	}
 	return err
 }

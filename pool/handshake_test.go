@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
 func TestTheHandshakeAuthenticatesBeforeAnythingElse(t *testing.T) {
@@ -264,7 +265,7 @@ func TestAnErrorBeforeTheServerClosesIsReported(t *testing.T) {
 	for _, words := range []string{"ERR max number of clients reached", "DENIED Redis is running in protected mode"} {
 		synctest.Test(t, func(t *testing.T) {
 			n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
-				client, server := net.Pipe()
+				client, server := pipenet.Pipe("client", "server")
 				go func() {
 					go io.Copy(io.Discard, server) //nolint:errcheck // until it is closed
 					_, _ = io.WriteString(server, "-"+words+"\r\n")
@@ -289,7 +290,7 @@ func requireServerError(t *testing.T, n *Node, words string) {
 	require.ErrorAs(t, r.Err, &se)
 }
 
-// A socket has a buffer, so the handshake writes without a goroutine of its own.
+// The server writes before it reads.
 func TestAnErrorBeforeTheServerClosesASocketIsReported(t *testing.T) {
 	const words = "ERR max number of clients reached"
 	l := accepting(t, "tcp", "127.0.0.1:0", func(conn net.Conn) {
@@ -302,71 +303,4 @@ func TestAnErrorBeforeTheServerClosesASocketIsReported(t *testing.T) {
 	require.NoError(t, err)
 	defer n.Close()
 	requireServerError(t, n, words)
-}
-
-// Config.Dial may return a connection without a buffer. There a server that answers the first
-// command blocks until the client reads.
-func TestAConnectionWithoutABufferShakesHandsAndServes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		byByte := func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
-			go fake(wellBehaved).serve(&narrow{server})
-			return client, nil
-		}
-		n, err := Open(Config{Name: "n", Address: "n", Dial: byByte, Clock: clock.Runtime()})
-		require.NoError(t, err)
-		defer n.Close()
-		began := time.Now()
-		var calls []*call
-		for range 100 {
-			calls = append(calls, acquiring("A", longTTL, strings.Repeat("k", 200)).on(n), releasing("A", "k").on(n))
-		}
-		require.Zero(t, time.Since(began), "no caller writes on such a connection")
-		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
-		}
-		require.Zero(t, time.Since(began))
-	})
-}
-
-// narrow reads at most 10 bytes at a time.
-type narrow struct{ net.Conn }
-
-func (n *narrow) Read(p []byte) (int, error) { return n.Conn.Read(p[:min(10, len(p))]) }
-
-func TestARunIDIsFoundInWhateverINFOSays(t *testing.T) {
-	for info, want := range map[string]string{
-		"# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nport:1\r\n": "abc",
-		"run_id:abc": "abc", "xrun_id:no\nrun_id: abc \n": "abc", "": "", "run_id": "", "run_id:": "",
-	} {
-		require.Equal(t, want, infoField(info, "run_id"), "%q", info)
-	}
-}
-
-// The log has one line for each change of a connection.
-func TestTheLogReportsConnections(t *testing.T) {
-	var log bytes.Buffer
-	inBubble(t, func(c *Config) {
-		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		m.Stop()
-		time.Sleep(time.Minute)
-		require.NoError(t, m.Restart(false))
-		time.Sleep(time.Second)
-	})
-	require.Equal(t, 2, strings.Count(log.String(), `msg="redlock node: connected" node=n1`))
-	require.Equal(t, 1, strings.Count(log.String(), `msg="redlock node: dial failed" node=n1`), "120 dials failed")
-	require.Contains(t, log.String(), `level=WARN msg="redlock node: connection ended" node=n1 error=`)
-	require.True(t, strings.HasSuffix(log.String(), `level=INFO msg="redlock node: connection ended" node=n1`+"\n"), "a Close is nothing to warn of")
-
-	log.Reset()
-	inBubble(t, func(c *Config) {
-		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		c.Dial = (&gated{gate: make(chan error)}).Dial
-	}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		synctest.Wait()
-		require.NoError(t, n.Close())
-	})
-	require.Empty(t, log.String(), "nor is a dial that Close ended")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
 func TestANodeIsLookedAtEveryTenSecondsAndEachSecondWhileItIsUnfit(t *testing.T) {
@@ -217,7 +218,7 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 func TestAServerThatAnswersOnceAndHangsUpIsNotDialledInAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
+			client, server := pipenet.Pipe("client", "server")
 			go fake(func(name string, args []string) (string, error) {
 				reply, _ := wellBehaved(name, args)
 				if name == "PING" {

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
 // gated dials only when the test allows it.
@@ -455,7 +456,7 @@ func TestAReplyWithoutACommandEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unasked := make(chan net.Conn, 10)
 		n, err := Open(Config{Name: "n", Address: "n", Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
+			client, server := pipenet.Pipe("client", "server")
 			unasked <- server
 			go fake(wellBehaved).serve(server)
 			return client, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
 // planted sets a terminal's colour, reverses the direction of its text, and is long.
@@ -141,7 +142,7 @@ func TestTheErrorOfADialIsPrintable(t *testing.T) {
 	} {
 		var log strings.Builder
 		synctest.Test(t, func(t *testing.T) {
-			client, server := net.Pipe()
+			client, server := pipenet.Pipe("client", "server")
 			defer server.Close()
 			n, err := open(Config{
 				Name: "n", Address: "h:1", Clock: clock.Runtime(), Logger: slog.New(slog.NewTextHandler(&log, nil)),

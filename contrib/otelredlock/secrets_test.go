@@ -19,6 +19,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/contrib/otelredlock"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -30,7 +31,7 @@ type repeater struct {
 }
 
 func (r *repeater) dial(_ context.Context, _, address string) (net.Conn, error) {
-	client, conn := net.Pipe()
+	client, conn := pipenet.Pipe("client", "server")
 	go func() {
 		defer conn.Close()
 		for in := bufio.NewReader(conn); ; {
