@@ -195,9 +195,6 @@ func TestAnAcquireThatArrivesLateIsNotExecutedBehindItsUndo(t *testing.T) {
 	answered(t, l)
 	unreachable.arrivesLate(t, l, nodes, pools)
 	noGhosts(t, l, nodes)
-	for _, n := range pools {
-		assert.Equal(t, int64(1), n.Stats().Killed, "the connection of the acquires")
-	}
 }
 
 func TestWithoutTheRightToKillUndosAreRepeated(t *testing.T) {
@@ -213,9 +210,6 @@ func TestWithoutTheRightToKillUndosAreRepeated(t *testing.T) {
 	answered(t, l)
 	unreachable.arrivesLate(t, l, nodes, pools)
 	noGhosts(t, l, nodes)
-	for _, n := range pools {
-		assert.Zero(t, n.Stats().Killed)
-	}
 }
 
 // The connections to one node end all the time while 64 goroutines acquire. Without the right to kill

@@ -15,7 +15,6 @@ type Stats struct {
 	Dials        int64 // dials tried
 	DialFailures int64 // dials that failed
 	HangingDials int64 // dials that were given up and have not returned yet
-	Killed       int64 // old connections ended by CLIENT KILL before undos
 	Sentinels    int   // Sentinels that have named the present master within Sentinels.MaxAge
 	Switches     int64 // how often the Sentinels came to name another master
 	Masters      int   // masters of a Cluster that have slots
@@ -30,8 +29,8 @@ type Stats struct {
 // counters are atomic, because readers, writers and callers of all connections change them
 // without a common lock.
 type counters struct {
-	written, writes, dials, dialFailures, hanging, killed atomic.Int64
-	parked, dropped, merged, unmerged, violations         atomic.Int64
+	written, writes, dials, dialFailures, hanging atomic.Int64
+	parked, dropped, merged, unmerged, violations atomic.Int64
 	// dropping is set once a dropped undo was logged: see countDropped.
 	dropping atomic.Bool
 	// forgetful is set once it was logged that the node may forget locks: see noteForgetful.
@@ -47,7 +46,6 @@ func (n *Node) Stats() Stats {
 		Dials:        n.count.dials.Load(),
 		DialFailures: n.count.dialFailures.Load(),
 		HangingDials: n.count.hanging.Load(),
-		Killed:       n.count.killed.Load(),
 		ParkedUndos:  int(n.count.parked.Load()),
 		DroppedUndos: n.count.dropped.Load(),
 		Merged:       n.count.merged.Load(),
@@ -85,7 +83,6 @@ func (cl *cluster) addStats(s *Stats) {
 		s.Writes += each.Writes
 		s.Dials += each.Dials
 		s.DialFailures += each.DialFailures
-		s.Killed += each.Killed
 		s.Violations += each.Violations
 	}
 }

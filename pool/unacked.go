@@ -267,9 +267,7 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 			if err != nil {
 				return err
 			}
-			if killed {
-				pl.node.count.killed.Add(1)
-			} else {
+			if !killed {
 				denied, left = true, append(left, k) // the server is not asked again for each of them
 			}
 		}

@@ -81,7 +81,6 @@ func TestAConnectionThatDiedWithAnAcquireIsKilledBeforeTheUndo(t *testing.T) {
 				require.Equal(t, 1, count(m, "CLIENT KILL"))
 				kill, undone := index(all, "CLIENT KILL"), index(all, "EVALSHA release")
 				require.Less(t, kill, undone, "%v", all)
-				require.Equal(t, int64(1), n.Stats().Killed)
 				time.Sleep(time.Minute)
 				require.Equal(t, 1, count(m, "EVALSHA release"), "no repetition is needed")
 				require.Zero(t, count(m, "SET")+count(m, "EVALSHA acquire"))
@@ -162,7 +161,6 @@ func TestWithoutAKillSweepsFollowTheUndoUntilTheTTLHasPassed(t *testing.T) {
 				require.Equal(t, []string{"k"}, m.Keys(), "%s: the ghost is there", name)
 				time.Sleep(maxSweepPause + 100*time.Millisecond)
 				require.Empty(t, m.Keys(), name)
-				require.Zero(t, n.Stats().Killed, name)
 				require.Less(t, time.Since(began), ttl+6*time.Second)
 
 				time.Sleep(2 * ttl)
@@ -194,7 +192,6 @@ func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
 		clients[len(clients)-1].Drop()
 		time.Sleep(time.Second)
 		require.Equal(t, 10, count(m, "CLIENT KILL"), "and all of them once it is granted")
-		require.Equal(t, int64(5), n.Stats().Killed)
 		require.Equal(t, 1, m.Connections())
 	})
 }

@@ -111,7 +111,6 @@ func stats(l *Locker) (sum pool.Stats) {
 			s := p.Stats()
 			sum.Queued += s.Queued
 			sum.Connected += s.Connected
-			sum.Killed += s.Killed
 		}
 	}
 	return sum
