@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // onClusters opens a Locker over Clusters, as another process would.
@@ -256,7 +257,7 @@ func TestTheDoctorSaysWhatAClusterIs(t *testing.T) {
 	c := redistest.StartCluster(t, 3, true)
 	l, _ := onClusters(t, []*redistest.Cluster{c})
 	require.NoError(t, l.Healthy(t.Context()))
-	r, err := l.Diagnose(t.Context())
+	r, err := doctor.Diagnose(t.Context(), l)
 	require.NoError(t, err)
 	require.False(t, r.Failed(), "%v", r.All())
 	var texts []string

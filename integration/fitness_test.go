@@ -103,7 +103,7 @@ func TestAClusterMemberAndASentinelAreRefusedInWords(t *testing.T) {
 	require.ErrorIs(t, err, redlock.ErrUnfit)
 	require.ErrorContains(t, err, nodes[1].Addr()+"/0 is a member of a Redis Cluster")
 	require.ErrorContains(t, err, nodes[2].Addr()+"/0 is a Sentinel")
-	r, err := l.Diagnose(t.Context())
+	r, err := doctor.Diagnose(t.Context(), l)
 	require.NoError(t, err)
 	require.True(t, r.Failed())
 	assert.Empty(t, errorsOf(r.Nodes[0]))
@@ -128,7 +128,7 @@ func TestOneServerUnderTwoNamesIsRefusedInWords(t *testing.T) {
 		return errors.Is(err, redlock.ErrUnfit)
 	})
 	assert.Regexp(t, `b and c are the same server|c and b are the same server`, err.Error())
-	r, err := l.Diagnose(t.Context())
+	r, err := doctor.Diagnose(t.Context(), l)
 	require.NoError(t, err)
 	assert.Equal(t, "duplicate", r.Findings[0].Code)
 	nodes[0].Restart(t)
@@ -138,7 +138,7 @@ func TestOneServerUnderTwoNamesIsRefusedInWords(t *testing.T) {
 func TestADiagnosisOfRealServers(t *testing.T) {
 	nodes := masters(t, 3, "--appendonly", "yes", "--appendfsync", "always")
 	l := open(t, nodes, redlock.WithNodeTimeout(patience))
-	r, err := l.Diagnose(t.Context())
+	r, err := doctor.Diagnose(t.Context(), l)
 	require.NoError(t, err)
 	require.Empty(t, r.All())
 	for i, n := range r.Nodes {

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // marker is the restart guard's key on each node.
@@ -30,7 +31,7 @@ func refusedIn(t *testing.T, l *redlock.Locker, words string) {
 func awaitState(t *testing.T, l *redlock.Locker, node int, state string) {
 	t.Helper()
 	await(t, "node is "+state, func() bool {
-		r, err := l.Diagnose(t.Context())
+		r, err := doctor.Diagnose(t.Context(), l)
 		return err == nil && r.Nodes[node].Guard == state
 	})
 }
@@ -90,8 +91,8 @@ func TestClientsThatDoNotAgreeAreRefused(t *testing.T) {
 	} {
 		refusedIn(t, l, "give all clients the same settings: ")
 		await(t, "the first node is foreign if "+differs+" differs", func() bool {
-			r, err := l.Admit(t.Context())
-			require.ErrorIs(t, err, redlock.ErrNotAdmitted, differs)
+			r, err := doctor.Admit(t.Context(), l)
+			require.ErrorIs(t, err, doctor.ErrNotAdmitted, differs)
 			return r.Nodes[0].Guard == "foreign" // a node that did not answer in time has no state
 		})
 	}
@@ -148,8 +149,8 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	// Too early: old clients still run.
 	l := grown.client(t, nil, becomes)
 	refusedIn(t, l, "the list of the nodes' names is another one")
-	_, err := l.Admit(t.Context())
-	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
+	_, err := doctor.Admit(t.Context(), l)
+	require.ErrorIs(t, err, doctor.ErrNotAdmitted)
 
 	// 1. Stop the old clients. One of them dies with its lock.
 	require.NoError(t, k.Extend(t.Context(), guardTTL))
@@ -163,12 +164,12 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	for _, n := range servers { // the Locker above has begun quarantines on the new nodes
 		n.Do(t, "DEL", marker)
 	}
-	_, err = grown.client(t, nil, becomes).Admit(t.Context())
-	require.ErrorIs(t, err, redlock.ErrNotAdmitted)
+	_, err = doctor.Admit(t.Context(), grown.client(t, nil, becomes))
+	require.ErrorIs(t, err, doctor.ErrNotAdmitted)
 	require.ErrorContains(t, err, `has a key that may be a lock ("x"`)
 	await(t, "the old locks have expired", func() bool {
-		_, err = grown.client(t, nil, becomes).Admit(t.Context())
-		return !errors.Is(err, redlock.ErrNotAdmitted)
+		_, err = doctor.Admit(t.Context(), grown.client(t, nil, becomes))
+		return !errors.Is(err, doctor.ErrNotAdmitted)
 	})
 	// 3. and 4. The markers are deleted, and the new clients start.
 	require.NoError(t, err)

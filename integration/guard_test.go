@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // guardTTL is the maxTTL of the guarded clients here, and the TTL of their locks. It is longer than a
@@ -94,7 +95,7 @@ func (s *site) fresh(t *testing.T, opts ...redlock.Option) {
 	if len(opts) == 0 {
 		return
 	}
-	_, err := s.client(t, nil, opts...).Admit(t.Context())
+	_, err := doctor.Admit(t.Context(), s.client(t, nil, opts...))
 	require.NoError(t, err)
 }
 

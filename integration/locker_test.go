@@ -19,6 +19,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // openEnv opens a Locker with the settings of the environment, which is closed when the test ends.
@@ -53,7 +54,7 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	t.Setenv("REDLOCK_NODES_FILE", file)
 	t.Setenv("REDLOCK_GUARD", guardTTL.String())
 	guarded := openEnv(t)
-	_, err := guarded.Admit(t.Context())
+	_, err := doctor.Admit(t.Context(), guarded)
 	require.NoError(t, err)
 	released(t, acquired(t, guarded, "job", guardTTL))
 	_, err = guarded.Acquire(t.Context(), "job", 2*guardTTL)

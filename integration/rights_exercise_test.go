@@ -28,8 +28,8 @@ const (
 	healthChecks   = "`Locker.Healthy`"
 	fencing        = "fencing"
 	clusterFencing = "fencing, where any node is a Redis Cluster"
-	diagnosis      = "`Locker.Diagnose`, `redlock doctor`"
-	admission      = "`Locker.Admit`, `redlock doctor --admit`"
+	diagnosis      = "`doctor.Diagnose`, `redlock doctor`"
+	admission      = "`doctor.Admit`, `redlock doctor --admit`"
 	ofSentinels    = "Sentinels, for a user of their own; no other row applies to it"
 )
 

@@ -122,13 +122,13 @@ func admittedBy(t *testing.T, nodes []*redistest.Node, open func(testing.TB, ...
 		allow(t, nodes, rights)
 		l := open(t)
 		defer closeLocker(t, l)
-		_, err := l.Admit(t.Context())
+		_, err := doctor.Admit(t.Context(), l)
 		return err
 	}
 	nodes[0].Do(t, "SET", "other", "without a TTL")
 	for _, right := range []string{"+scan", "~*"} {
 		err := admit(less(rights, right))
-		require.ErrorIs(t, err, redlock.ErrNotAdmitted, right)
+		require.ErrorIs(t, err, doctor.ErrNotAdmitted, right)
 		require.ErrorContains(t, err, "+scan +pttl", right)
 		require.NotEmpty(t, denials(t, nodes), right)
 	}
@@ -164,7 +164,7 @@ func TestTheDoctorNamesEachMissingRight(t *testing.T) {
 			allow(t, nodes, rights)
 			l := asApp(nodes, opts...)(t)
 			defer closeLocker(t, l)
-			r, err := l.Diagnose(t.Context())
+			r, err := doctor.Diagnose(t.Context(), l)
 			require.NoError(t, err)
 			require.True(t, r.Nodes[0].Answered, "%v", r.All())
 			return r.Nodes[0]
@@ -217,7 +217,7 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 		allow(t, c.Masters, rights)
 		l := open(redlock.WithFencing())(t)
 		defer closeLocker(t, l)
-		r, err := l.Diagnose(t.Context())
+		r, err := doctor.Diagnose(t.Context(), l)
 		require.NoError(t, err)
 		return r.Nodes[0].MissingRights
 	}

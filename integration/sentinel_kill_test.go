@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // tenure is a hold that was valid to its end.
@@ -111,7 +112,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 	log := &tenures{}
 	l, nodes := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing(), log.watch("a"))
 	other, _ := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing(), log.watch("a"))
-	_, err := l.Admit(t.Context())
+	_, err := doctor.Admit(t.Context(), l)
 	require.NoError(t, err)
 	var kept []*redlock.Lock
 	for i := range 4 {

@@ -17,6 +17,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // For nodes behind Sentinels. A failover takes maxTTL and MaxAge. A busy machine may stop for seconds.
@@ -128,7 +129,7 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	g.KeepMaster(t)
 	log := &tenures{}
 	l, nodes := behind(t, &side{}, longMaxAge, []*redistest.Group{g}, log.watch("a"))
-	_, err := l.Admit(t.Context())
+	_, err := doctor.Admit(t.Context(), l)
 	require.NoError(t, err)
 	require.NoError(t, mustAcquire(t, l, "x").Release(t.Context()))
 
@@ -159,7 +160,7 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	require.NoError(t, k.Release(t.Context()))
 
 	await(t, "the diagnosis finds no error", func() bool {
-		report, err := l.Diagnose(t.Context())
+		report, err := doctor.Diagnose(t.Context(), l)
 		require.NoError(t, err)
 		return !report.Failed()
 	})
@@ -174,7 +175,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	far := &side{}
 	a, _ := behind(t, far, longMaxAge, []*redistest.Group{g})
 	b, nodes := behind(t, &side{}, longMaxAge, []*redistest.Group{g})
-	_, err := b.Admit(t.Context())
+	_, err := doctor.Admit(t.Context(), b)
 	require.NoError(t, err)
 	require.NoError(t, mustAcquire(t, b, "x").Release(t.Context()))
 	held := mustAcquire(t, a, "x", redlock.WithAutoExtend()) // it may take long to cut servers off
@@ -233,7 +234,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	groups := startGroups(t, 1, 1, 1)
 	l, nodes := behind(t, &side{}, sentinelMaxAge, groups, redlock.WithFencing(), redlock.WithRepair())
-	_, err := l.Admit(t.Context())
+	_, err := doctor.Admit(t.Context(), l)
 	require.NoError(t, err)
 	k := acquired(t, l, "x", sentinelTTL, redlock.WithAutoExtend())
 	stands := func(group int) func() bool {
@@ -246,7 +247,7 @@ func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	groups[0].FailOver(t)
 	awaitFor(t, failoverWithin, "the lock stands on the promoted replica", stands(0))
 	awaitFor(t, failoverWithin, "the promoted replica votes, so that the second group is not needed", func() bool {
-		report, err := l.Diagnose(t.Context())
+		report, err := doctor.Diagnose(t.Context(), l)
 		require.NoError(t, err)
 		return report.Nodes[0].Guard == "ok"
 	})

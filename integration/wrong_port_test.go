@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // Redis without TLS neither answers a TLS handshake nor closes the connection. Redis with TLS closes a
@@ -35,7 +36,7 @@ func TestTLSOnOneSideOnlyIsSaid(t *testing.T) {
 			l, err := redlock.New([]redlock.Node{n}, redlock.WithNodeTimeout(2*time.Second))
 			require.NoError(t, err)
 			t.Cleanup(func() { closeLocker(t, l) })
-			r, err := l.Diagnose(t.Context())
+			r, err := doctor.Diagnose(t.Context(), l)
 			require.NoError(t, err)
 			require.Contains(t, r.Nodes[0].Findings[0].Text, c.want)
 		})

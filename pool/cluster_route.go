@@ -10,7 +10,7 @@ import (
 func (cl *cluster) submit(c *command.Command) {
 	switch {
 	// A script may use only keys of one slot, so it cannot read the marker beside the lock's key.
-	case c.Guarded || c.Op == command.VerifyMarker || c.Op == command.Admit:
+	case c.Guarded || c.Op == command.VerifyMarker:
 		reject(c, errUnguarded)
 		return
 	case c.Op.Creates():

@@ -119,7 +119,7 @@ func (cl *cluster) belongsElsewhere(c *command.Command, sh *shard, up bool) bool
 }
 
 // slotted reports whether a command is for the owner of a slot, and not for one server.
-func slotted(c *command.Command) bool { return len(c.Keys) > 0 && c.Op != command.Examine }
+func slotted(c *command.Command) bool { return len(c.Keys) > 0 }
 
 // drainedError reports that a retired shard takes no commands. The Cluster has another shard for
 // commands of a slot. A command may have been on its way when the shard was retired.
@@ -194,10 +194,4 @@ func (sh *shard) findings(f command.Facts) []command.Finding {
 			" is no longer a member of a Redis Cluster: give its address as that of a single master"})
 	}
 	return all
-}
-
-// probes returns steps that try the rights to read the slot map and to follow a redirect.
-func (*shard) probes(found *command.Diagnosis, key string) []step {
-	try := probe(found, key)
-	return []step{try("cluster|slots", "CLUSTER", "SLOTS"), try("asking", "ASKING")}
 }

@@ -158,7 +158,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
 		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
 	}
-	if c.Op == command.Examine {
+	if c.Op == command.Info {
 		pc.onInfo(v, withheld(err, pc.raw.password))
 		c.Answer(command.Reply{Outcome: command.Granted})
 		return

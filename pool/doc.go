@@ -45,7 +45,7 @@ package pool
 //	facts.go, fitness.go  what INFO says, and whether the server may vote
 //	health_check.go       its checks
 //	voting.go             whether the node votes now
-//	examine.go, scan.go   the doctor's questions; scan_keys.go: the keys that match a pattern
+//	door.go               connections for the doctor and the command
 //	guard.go              the restart guard's marker on a connection
 //	guard_history.go      what is remembered of it across connections; guard_errors.go: its errors
 //	subscription.go       a connection for pub/sub; pubsub_conn.go: one such connection
@@ -61,6 +61,6 @@ package pool
 //	cluster_route.go      sends a command to its master; cluster_redirect.go: MOVED and ASK
 //	cluster_shard.go      one master of a Cluster
 //	cluster_subscription.go  the channels of a Cluster, each at the master of its slot
-//	cluster_examine.go    the doctor's questions to all of them
+//	cluster_masters.go    all masters, and a ping to each
 //
 // Package internal/command has the commands and replies.

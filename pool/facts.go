@@ -124,17 +124,3 @@ func database(reply any, err error, selected int) int {
 	}
 	return selected
 }
-
-// maxTime is the latest time that is accepted, in Unix seconds: the year 2242. Clocks are compared in
-// nanoseconds, which must not overflow.
-const maxTime = 1 << 33
-
-// serverTime returns the reply to TIME in Unix microseconds, and 0 if it is denied or not a time.
-func serverTime(reply any, err error) int64 {
-	parts, err := redis.Int64s(reply, err)
-	// A clock that is far off would overflow the comparison, so it counts as unread.
-	if err != nil || len(parts) != 2 || parts[0] < 0 || parts[0] > maxTime || parts[1] < 0 || parts[1] >= 1e6 {
-		return 0
-	}
-	return parts[0]*1e6 + parts[1]
-}

@@ -144,7 +144,7 @@ func TestInspectAndExtendVerifyNoMarker(t *testing.T) {
 		f := guardedNodes()
 		for _, c := range []*call{
 			pingingUnder(f), extendingUnder(f, "A", "k"), inspecting("k"), pinging(),
-			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(func(r *command.Request) { command.NewExamine(r, "x") }),
+			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(command.NewInfo),
 			under(f, "A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
 		} {
 			r := c.on(n).reply(t)

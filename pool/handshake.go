@@ -9,7 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
@@ -81,7 +81,7 @@ func namedError(err error, who, address, cure string) error {
 	if strings.Contains(err.Error(), address) {
 		address = "this address"
 	}
-	return &command.NamedError{Err: err, Named: who + " named " + address + ": if clients can't reach it, " + cure}
+	return &door.NamedError{Err: err, Named: who + " named " + address + ": if clients can't reach it, " + cure}
 }
 
 // handshakeSteps returns the steps that every connection begins with. A wrapped pool's dial function
@@ -116,10 +116,6 @@ func (n *Node) preparing(f *facts) []step {
 			if f.parse(reply, err) {
 				return errLoading
 			}
-			return unusable(err)
-		}},
-		{"TIME", nil, func(reply any, err error) error {
-			f.Time = serverTime(reply, err)
 			return unusable(err)
 		}},
 	}

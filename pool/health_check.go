@@ -43,7 +43,7 @@ type admission struct {
 func (pc *pipeConn) admitLocked(c *command.Command) error {
 	// An undo only deletes what this library wrote, so it is right on any server. A health check
 	// has to reach an unfit one.
-	if c.Op.Undoes() || c.Op == command.Sweep || c.Op == command.Examine {
+	if c.Op.Undoes() || c.Op == command.Sweep || c.Op == command.Info {
 		return nil
 	}
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
@@ -161,7 +161,7 @@ func (pc *pipeConn) check() {
 		return
 	}
 	r := &command.Request{}
-	command.NewExamine(r, "")
+	command.NewInfo(r)
 	pc.pipeline.submit(&command.Command{Request: r, To: healthCheck{pc}})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
 )
 
 // kind is where a node differs from a master at a fixed address. A master has the kind single, and
@@ -40,14 +41,8 @@ type kind interface {
 	severalSlots() bool
 	// findings returns the findings about the server, from its facts.
 	findings(f command.Facts) []command.Finding
-	// examine answers the doctor's questions. It dials its own connections.
-	examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error)
-	// scanKeys is voter.ScanKeys.
-	scanKeys(ctx context.Context, pattern string, page func(keys []string) error) error
-	// probes returns steps that try rights that only this kind needs.
-	probes(found *command.Diagnosis, key string) []step
-	// addFindings adds to the diagnosis of the server at address what only this kind knows.
-	addFindings(found *command.Diagnosis, address string)
+	// servers returns the servers of the node: see door.ServersOf.
+	servers(ctx context.Context) (door.Servers, error)
 	// addStats adds the counters that are not those of the node's pipelines.
 	addStats(s *Stats)
 }
@@ -87,16 +82,8 @@ func (k single) findings(f command.Facts) []command.Finding {
 	return findings(k.node.label, k.node.cfg.Database, f)
 }
 
-func (k single) examine(ctx context.Context, r *command.Request) (*command.Diagnosis, error) {
-	return k.node.examineServer(ctx, r)
+func (k single) servers(context.Context) (door.Servers, error) {
+	return door.Servers{All: []door.Server{server{k.node}}}, nil
 }
-
-func (k single) scanKeys(ctx context.Context, pattern string, page func(keys []string) error) error {
-	return k.node.scanServer(ctx, pattern, page)
-}
-
-func (single) probes(*command.Diagnosis, string) []step { return nil }
-
-func (single) addFindings(*command.Diagnosis, string) {}
 
 func (single) addStats(*Stats) {}

@@ -26,7 +26,6 @@ type Node struct {
 	life      context.Context // ends with Close
 	stop      context.CancelFunc
 	workers   sync.WaitGroup // the pipeline's goroutine
-	exams     examineLimit
 	histories guardHistories
 	count     counters
 	lines     *background.Queue[logLine]
@@ -114,12 +113,8 @@ func (n *Node) Close() error {
 	if n.pipeline != nil {
 		n.pipeline.close() // before the goroutines end: from now on nothing is kept for a next connection
 	}
-	// Before stop, which ends the context of the examinations: none may start after the wait below
-	// has begun.
-	n.exams.close()
 	n.stop()
 	n.workers.Wait()
-	n.exams.done.Wait()
 	return nil
 }
 

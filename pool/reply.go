@@ -46,7 +46,7 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 			return decodeCount(v, 1)
 		}
 		return decodeSet(v)
-	case command.VerifyMarker, command.Admit:
+	case command.VerifyMarker:
 		return decodeMarkerStatus(v)
 	case command.Extend, command.Confirm, command.Repair:
 		// -1 says that the marker is not the one that the command expected.
@@ -151,9 +151,6 @@ func decodeMarkerStatus(v any) command.Reply {
 		a.Marker, err = markerText(list[1], nil)
 	case word == "foreign" && len(list) == 2:
 		a.Status = guard.Foreign
-		a.Marker, err = markerText(list[1], nil)
-	case word == "marked" && len(list) == 2: // the reply to Admit
-		r.Outcome = command.Refused
 		a.Marker, err = markerText(list[1], nil)
 	case word == "quarantined" && len(list) == 3:
 		left, err1 := redis.Int64(list[1], nil)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/signal"
 )
@@ -292,21 +292,18 @@ func (sr *sentinelResolver) addStats(s *Stats) {
 	s.Switches = sr.switches
 }
 
-// addFindings adds the answers of the Sentinels, and what they mean for the server at address.
-func (sr *sentinelResolver) addFindings(found *command.Diagnosis, address string) {
-	found.Sentinels = sr.sentinelAnswers()
-	found.Findings = append(found.Findings, sentinelFindings(sr.node.cfg.Name, address, found.Sentinels)...)
+// servers returns the master, and what the Sentinels answer.
+func (sr *sentinelResolver) servers(ctx context.Context) (door.Servers, error) {
+	s, err := sr.single.servers(ctx)
+	s.Sentinels = sr.sentinelAnswers
+	return s, err
 }
 
-func (sr *sentinelResolver) sentinelAnswers() (all []command.SentinelAnswer) {
+func (sr *sentinelResolver) sentinelAnswers() (all []door.SentinelAnswer) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
 	for _, n := range sr.answers {
-		v := command.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
-		if n.master != "" {
-			// Only an answer has an age.
-			v.Age = sr.node.cfg.Clock.Now().Sub(n.asked).Round(time.Millisecond)
-		}
+		v := door.SentinelAnswer{Address: n.sentinel, Master: n.master, Others: n.peers}
 		if n.err != nil {
 			v.Err = n.err.Error()
 		}

@@ -378,44 +378,6 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 	require.Equal(t, "redis+sentinel://b:1,a:1/m/0", c.String())
 }
 
-func TestAnExaminationReportsTheSentinelsAnswers(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		of := func(grade command.Grade) (texts []string) {
-			c := newCall(func(r *command.Request) { command.NewExamine(r, "redlock:doctor:x") }).on(n)
-			for _, f := range c.reply(t).Diagnosis.Findings {
-				if f.Code == command.CodeSentinels && f.Grade == grade {
-					texts = append(texts, f.Text)
-				}
-			}
-			return texts
-		}
-		require.Equal(t, []string{"n1 is a:6379 according to 3 of its 3 Sentinels; it does not vote while fewer than 2 agree"}, of(command.Note))
-		require.Empty(t, of(command.Warning))
-
-		h.sentinels[0].SetMaster("m", h.b.Addr())
-		time.Sleep(extraQuarantine)
-		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which names b:6379 and not a:6379"}, of(command.Warning))
-		h.sentinels[0].SetMaster("m", "")
-		time.Sleep(extraQuarantine)
-		require.Equal(t, []string{"n1 follows the Sentinel s1:6379, which knows of no such master: add it there with SENTINEL MONITOR"}, of(command.Warning))
-		h.sentinels[0].Stop()
-		time.Sleep(extraQuarantine)
-		require.Len(t, of(command.Warning), 1)
-		require.Contains(t, of(command.Warning)[0], "n1 follows the Sentinel s1:6379, which can't be asked (")
-	})
-	few := func(c *Config) { c.Sentinels.Addresses = c.Sentinels.Addresses[:2] }
-	behindSentinels(t, few, func(t *testing.T, _ *group, n *Node) {
-		var all []string
-		for _, f := range newCall(func(r *command.Request) { command.NewExamine(r, "redlock:doctor:x") }).on(n).reply(t).Diagnosis.Findings {
-			if f.Code == command.CodeSentinels {
-				all = append(all, f.Text)
-			}
-		}
-		require.Contains(t, all[1], "n1 follows 2 Sentinels, and one of them knows of 3 in all")
-		require.Contains(t, all[2], "n1 follows 2 Sentinels, which tolerate no more failures than 1")
-	})
-}
-
 // Each answer takes 4 s, and the next query follows 1 s later. In every 5 s an answer counts from
 // its arrival until 4.9 s after its query.
 func TestASentinelsAnswerCountsFromBeforeItsQuery(t *testing.T) {

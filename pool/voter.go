@@ -1,10 +1,6 @@
 package pool
 
-import (
-	"context"
-
-	"github.com/quorumlock/go-redlock/internal/command"
-)
+import "github.com/quorumlock/go-redlock/internal/command"
 
 // voter is a node as other packages of this module speak to it.
 type voter struct{ node *Node }
@@ -46,13 +42,7 @@ func (v voter) Kind() command.NodeKind {
 //
 // On an unfit node all commands but undos are answered as Failed with ErrUnfit. While health
 // checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
-// An Examine, unless it is a health check of a connection, uses a connection of its own, also on an
-// unfit node.
 func (v voter) Submit(c *command.Command) {
-	if c.Op == command.Examine {
-		v.node.examine(c)
-		return
-	}
 	v.node.kind.submit(c)
 }
 
@@ -66,23 +56,4 @@ func (v voter) SubmitBoth(first, second *command.Command) {
 // Close waits for it.
 func (v voter) Subscribe(listener command.Listener) command.Subscription {
 	return v.node.kind.subscribe(listener)
-}
-
-// ScanKeys passes the node's keys that match a pattern of SCAN MATCH to page, some hundred at a
-// time, and returns the first error of page. It uses a connection of its own, and holds up no lock.
-// The result is no snapshot: a key may be passed twice, and one that is created or deleted meanwhile
-// may be missing. Of a Cluster it scans every master.
-//
-// The scan ends with ctx, with the node, and when the server does not answer within
-// Config.DialTimeout. It needs the right to SCAN.
-func (v voter) ScanKeys(ctx context.Context, pattern string, page func(keys []string) error) error {
-	n := v.node
-	if err := n.exams.begin(); err != nil {
-		return err
-	}
-	defer n.exams.end()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(n.life, cancel)() //nolint:contextcheck // both end it
-	return n.kind.scanKeys(ctx, pattern, page)
 }

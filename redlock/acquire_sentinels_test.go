@@ -19,7 +19,7 @@ import (
 // sentinels are all errors that a caller may test for. A node's own trouble never matches the
 // caller's context or a time-out of the caller's own (H111).
 var sentinels = []error{
-	ErrHeld, ErrNoQuorum, ErrTooLate, ErrLost, ErrReleased, ErrDetached, ErrMaxHold, ErrAlreadyHeld, ErrClosed, ErrInvalid, ErrNotAdmitted,
+	ErrHeld, ErrNoQuorum, ErrTooLate, ErrLost, ErrReleased, ErrDetached, ErrMaxHold, ErrAlreadyHeld, ErrClosed, ErrInvalid,
 	ErrForeignKey, ErrNodeTimeout, ErrUnfit, context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, net.ErrClosed, io.EOF,
 }
 

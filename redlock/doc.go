@@ -21,7 +21,7 @@
 //   - [Locker.Lead] lets one process at a time lead, for as long as it lives.
 //   - [Lock.Detach] and [Locker.Resume] pass a lock on to another handle or process.
 //   - [Locker.Inspect] tells who holds a name, [Locker.Held] what this Locker holds.
-//   - [Locker.Healthy] and [Locker.Diagnose] tell whether the nodes can vote, and why not.
+//   - [Locker.Healthy] tells whether the nodes can vote, and package doctor why not.
 //
 // # Which option
 //
@@ -56,7 +56,7 @@ package redlock
 //	context.go, context_bind.go                        its context, and contexts that are bound to it
 //	extend.go, repair.go, check.go  requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
-//	guard.go, diagnose.go                              the restart guard; whether nodes are fit to hold locks
+//	guard.go, door.go                                  the restart guard; the settings as package doctor reads them
 //	errors.go, loss.go, inspect.go, stats.go           errors, why a lock was lost, who holds a name, what the Locker does now
 //	successor.go                                       who holds the names of a lock that was lost
 //	trace.go, events.go, holdlog.go, channel_rights.go hooks and logs

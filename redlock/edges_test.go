@@ -48,8 +48,6 @@ func TestTheZeroLockerIsClosed(t *testing.T) {
 		"Resume none": func() error { _, err := l.Resume(bg, Claim{}); return err },
 		"Inspect":     func() error { _, err := l.Inspect(bg, "a"); return err },
 		"Healthy":     func() error { return l.Healthy(bg) },
-		"Diagnose":    func() error { _, err := l.Diagnose(bg); return err },
-		"Admit":       func() error { _, err := l.Admit(bg); return err },
 		"Close":       func() error { return l.Close(bg) },
 		"Close again": func() error { return new(Locker).Close(bg) },
 	} {

@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/diagnose"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
@@ -27,9 +26,6 @@ var (
 	// other nodes are not a quorum (WithRestartGuard). See QuorumError.QuarantinedFor.
 	ErrQuarantined = errors.New("redlock: no quorum: nodes are quarantined after a restart " +
 		"(new deployment: see redlock doctor --admit)")
-	// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
-	// reason and what to do.
-	ErrNotAdmitted = diagnose.ErrNotAdmitted
 	// ErrTooLate reports that a quorum granted the lock with too little validity left.
 	ErrTooLate = errors.New("redlock: granted with too little validity left")
 	// ErrLost reports that the lock's validity has ended, or that a quorum no longer holds it. A
@@ -63,7 +59,7 @@ var (
 	ErrNodeTimeout = command.ErrTimeout
 	// ErrUnfit reports that a node does not vote because of its role or its settings, or because it
 	// answered its last health check with an error. The error states the node, the reason
-	// and the cure. Diagnose reports all of them.
+	// and the cure. Package doctor reports all of them.
 	ErrUnfit = command.ErrUnfit
 	// ErrGuardMismatch reports that a node's restart guard differs from this client's: another list
 	// of nodes, another maxTTL, another name for the node, or this client has no guard. The error

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // threeMasters starts three masters in this process, for the examples. A service passes the URLs of
@@ -43,31 +42,6 @@ func ExampleOpen() {
 
 	fmt.Println(locker.Healthy(context.Background()))
 	// Output: <nil>
-}
-
-// A program can report what is wrong with its servers when it starts. It does not have to: nodes
-// that are unfit never vote.
-func ExampleLocker_Diagnose() {
-	masters, urls, stop := threeMasters()
-	defer stop()
-	masters[1].SetInfo("role", "slave") // as if it had been made a replica
-	locker, _ := redlock.Open(urls, redlock.WithNodeTimeout(2*time.Second))
-	defer locker.Close(context.Background())
-
-	report, err := locker.Diagnose(context.Background())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("errors:", report.Failed())
-	for _, f := range report.All() {
-		if f.Grade == doctor.Error {
-			fmt.Println(f.Text)
-		}
-	}
-	// Output:
-	// errors: true
-	// n2 is a replica: give the address of a master, or make it one by REPLICAOF NO ONE
 }
 
 // Most programs need only Do: fn runs while the lock is held and extended.

@@ -85,22 +85,14 @@ func TestALongLabelIsCut(t *testing.T) {
 func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 	long := planted + strings.Repeat("z", 10<<10)
 	for _, marker := range []string{long, "2|r|0|60000|0|f|" + url.QueryEscape(long) + "|ok", "2|r|0|60000|0|f|n|" + planted} {
-		for _, opts := range [][]Option{nil, {WithRestartGuard(admitTTL)}} {
+		for _, opts := range [][]Option{nil, {WithRestartGuard(longGuard)}} {
 			log := &logged{}
 			inBubble(t, 3, func(fl *testbed) {
 				fl.plant(guard.Key, marker)
 				l := fl.locker(append(opts, WithLogger(log.logger()))...)
 				_, err := l.TryAcquire(bg, "a", time.Minute)
 				require.Error(t, err)
-				report, diagnoseErr := l.Diagnose(bg)
-				require.NoError(t, diagnoseErr)
-				require.True(t, report.Failed())
-				requireAllShowable(t, err, report)
-				if opts != nil {
-					report, err = l.Admit(bg)
-					require.ErrorIs(t, err, ErrNotAdmitted)
-					requireAllShowable(t, err, report)
-				}
+				requireAllShowable(t, err)
 				fl.answered()
 				for _, line := range log.lines() {
 					requireShowable(t, line)
@@ -108,17 +100,6 @@ func TestTheMarkersOfOthersArePrintable(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestTheNameOfAKeyThatASurveyFindsIsPrintable(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		l := fl.locker(WithRestartGuard(admitTTL))
-		fl.each(func(m *fakeredis.Master) { m.Set(planted+strings.Repeat("z", 10<<10), "x", time.Hour) })
-		report, err := l.Admit(bg)
-		require.ErrorIs(t, err, ErrNotAdmitted)
-		require.ErrorContains(t, err, "zzz")
-		requireAllShowable(t, err, report)
-	})
 }
 
 // A claim may come from anywhere, and its names become the lock's.

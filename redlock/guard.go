@@ -26,7 +26,7 @@ type QuarantineError = pool.QuarantineError
 // on each node, in the key redlock:guard, so it also covers clients that never used the node before.
 //
 // The guard adds one GET to each script that creates a key. In a new deployment the first
-// acquisition starts a quarantine of maxTTL on every node: see Locker.Admit. Meanwhile acquisitions
+// acquisition starts a quarantine of maxTTL on every node: see doctor.Admit. Meanwhile acquisitions
 // wait, or fail with ErrQuarantined. Clients without the guard do not check it. From their next
 // connection on they refuse a guarded node, unless WithUnsafeNodes names it. Until the last of them
 // has stopped, locks are mutually exclusive but not guarded.

@@ -2,9 +2,7 @@ package redlock
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -119,15 +117,4 @@ func TestANilLockAndLockerCanBeLogged(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("failed", "lock", (*Lock)(nil), "locker", (*Locker)(nil))
 	require.Contains(t, log.String(), "lock=<nil> locker=<nil>")
-}
-
-func TestDiagnoseAndAdmitHaveErrorsOfOneLine(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		ctx, cancel := context.WithCancelCause(bg)
-		cancel(errors.New("one\ntwo"))
-		_, err := fl.locker().Diagnose(ctx)
-		require.EqualError(t, err, "redlock: diagnose: one; two")
-		_, err = fl.guarded().Admit(ctx)
-		require.EqualError(t, err, "redlock: admit: one; two")
-	})
 }

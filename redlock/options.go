@@ -86,7 +86,7 @@ func WithOwner(label string) Option { return option(func(s *settings) { s.owner 
 // WithNodeTimeout sets how long a node's answer counts, from when the request was submitted. A
 // later answer is not a vote, but the connection stays open. d is at least 1 ms. The validity of a
 // TTL after drift must be more than d. The default is the smaller of 500 ms and a quarter of the
-// TTL, and 500 ms for requests without a TTL (Healthy, Inspect, Diagnose).
+// TTL, and 500 ms for requests without a TTL (Healthy, Inspect, doctor.Diagnose).
 func WithNodeTimeout(d time.Duration) Option {
 	return option(func(s *settings) { s.nodeTimeout = zeroIsInvalid(d) })
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -17,7 +17,7 @@ import (
 func (d *doctorCommand) begin(ctx context.Context, c *invocation, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
-	report, err := locker.Diagnose(ctx)
+	report, err := doctor.Diagnose(ctx, locker)
 	if err != nil {
 		c.fail(err, "%v", err)
 		return refusal(err)
@@ -67,7 +67,7 @@ func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL tim
 			return nil, err
 		}
 		_ = lock.Release(ctx) // leftover keys expire
-		report, err := locker.Diagnose(ctx)
+		report, err := doctor.Diagnose(ctx, locker)
 		if err != nil || allVote(report) {
 			return report, err
 		}
@@ -82,5 +82,5 @@ func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, benchTTL)
 
 // allVote reports whether every node has a marker that lets it vote.
 func allVote(r *doctor.Report) bool {
-	return !slices.ContainsFunc(r.Nodes, func(n doctor.Node) bool { return n.Guard != guard.StateOK })
+	return !slices.ContainsFunc(r.Nodes, func(n doctor.Node) bool { return n.Guard != examine.StateOK })
 }

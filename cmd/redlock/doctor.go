@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
@@ -133,11 +133,11 @@ func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 	if d.begins {
 		return d.begin(ctx, c, locker, nodes, guard)
 	}
-	ask := locker.Diagnose
+	ask := doctor.Diagnose
 	if d.admit {
-		ask = locker.Admit
+		ask = doctor.Admit
 	}
-	report, err := ask(ctx)
+	report, err := ask(ctx, locker)
 	if report == nil {
 		c.fail(err, "%v", err)
 		return refusal(err)
@@ -172,7 +172,7 @@ func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) i
 func notAdmitted(report *doctor.Report) string {
 	var admitted []string
 	for _, n := range report.Nodes {
-		if !slices.ContainsFunc(n.Findings, blocksAdmission) && n.Guard == guard.StateOK {
+		if !slices.ContainsFunc(n.Findings, blocksAdmission) && n.Guard == examine.StateOK {
 			admitted = append(admitted, n.Node)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
@@ -178,8 +178,8 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	require.Contains(t, out.String(), "\nnote     words")
 	require.Contains(t, out.String(), "\n         words")
 
-	r.Nodes[0].Guard, r.Nodes[0].Quarantine = guard.StateQuarantined, 365*24*time.Hour
-	r.Nodes[1].Guard, r.Nodes[2].Guard = guard.StateUnreadable, guard.StateForeign
+	r.Nodes[0].Guard, r.Nodes[0].Quarantine = examine.StateQuarantined, 365*24*time.Hour
+	r.Nodes[1].Guard, r.Nodes[2].Guard = examine.StateUnreadable, examine.StateForeign
 	out.Reset()
 	printReport(&printer{w: &out}, r, nil)
 	fits(t, out.String())
@@ -267,8 +267,8 @@ func TestTheBallotCountsTheNodesThatVoteNow(t *testing.T) {
 	guarded := func(s string, wait time.Duration) doctor.Node {
 		return doctor.Node{Answered: true, Guard: s, Quarantine: wait}
 	}
-	ok, over := guarded(guard.StateOK, 0), guarded(guard.StateQuarantined, 0)
-	short, long := guarded(guard.StateQuarantined, 1500*time.Millisecond), guarded(guard.StateQuarantined, time.Hour)
+	ok, over := guarded(examine.StateOK, 0), guarded(examine.StateQuarantined, 0)
+	short, long := guarded(examine.StateQuarantined, 1500*time.Millisecond), guarded(examine.StateQuarantined, time.Hour)
 	one := doctor.Node{Answered: true, RunID: "1"}
 	for _, c := range []struct {
 		want  string
@@ -282,7 +282,7 @@ func TestTheBallotCountsTheNodesThatVoteNow(t *testing.T) {
 		{"2 of 3 can vote, 2 needed: locks can be taken", []doctor.Node{ok, over, long}},
 		{"1 of 3 can vote, 2 needed: locks can't be taken for 2s more", []doctor.Node{ok, long, short}},
 		{"0 of 3 can vote, 2 needed: locks can't be taken for 1h0m0s more", []doctor.Node{wrong, long, short}},
-		{"0 of 3 can vote, 2 needed: locks can't be taken", []doctor.Node{short, guarded(guard.StateNone, 0), guarded(guard.StateOutdated, 0)}},
+		{"0 of 3 can vote, 2 needed: locks can't be taken", []doctor.Node{short, guarded(examine.StateNone, 0), guarded(examine.StateOutdated, 0)}},
 	} {
 		require.Equal(t, c.want, ballotOf(&doctor.Report{Nodes: c.nodes}).String())
 	}

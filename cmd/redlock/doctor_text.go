@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -139,7 +139,7 @@ func isGuarded(r *doctor.Report) bool {
 
 // guardColumn describes a node's state under the guard in ten columns.
 func guardColumn(n doctor.Node) string {
-	if n.Guard == guard.StateQuarantined {
+	if n.Guard == examine.StateQuarantined {
 		return "wait " + age(n.Quarantine+time.Second-1) // not less than it is
 	}
 	return or(n.Guard)

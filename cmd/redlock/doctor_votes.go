@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -67,9 +67,9 @@ func votesIn(n doctor.Node) (wait time.Duration, ok bool) {
 		}
 	}
 	switch n.Guard {
-	case "", guard.StateOK:
+	case "", examine.StateOK:
 		return 0, n.Answered
-	case guard.StateQuarantined:
+	case examine.StateQuarantined:
 		return n.Quarantine, true
 	}
 	return 0, false // the first acquisition begins a quarantine

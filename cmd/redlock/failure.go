@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // failure is why an invocation fails, for --json.
@@ -153,7 +154,7 @@ var errorCodes = []struct {
 	{redlock.ErrTooLate, "too_late"},
 	{redlock.ErrLost, "lost"},
 	{redlock.ErrNoQuorum, "no_quorum"},
-	{redlock.ErrNotAdmitted, "not_admitted"},
+	{doctor.ErrNotAdmitted, "not_admitted"},
 	{errFree, "free"},
 	{errDeclined, "declined"},
 	{errLimit, "incomplete"},

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
@@ -31,14 +31,14 @@ func (g restartGuard) begun(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	report, diagnoseErr := g.locker.Diagnose(ctx)
+	report, diagnoseErr := doctor.Diagnose(ctx, g.locker)
 	if diagnoseErr != nil {
 		return diagnoseErr
 	}
 	answered := 0
 	for _, n := range report.Nodes {
 		switch {
-		case n.Guard == guard.StateOK, n.Guard == guard.StateQuarantined, n.Guard == guard.StateOutdated:
+		case n.Guard == examine.StateOK, n.Guard == examine.StateQuarantined, n.Guard == examine.StateOutdated:
 			return nil
 		case n.Answered:
 			answered++
@@ -86,7 +86,7 @@ type notBegunError struct {
 
 func (e notBegunError) Error() string {
 	for _, n := range e.report.Nodes {
-		if n.Guard != guard.StateForeign && n.Guard != guard.StateUnreadable {
+		if n.Guard != examine.StateForeign && n.Guard != examine.StateUnreadable {
 			continue
 		}
 		for _, f := range n.Findings {

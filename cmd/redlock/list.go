@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/pool"
@@ -229,7 +230,7 @@ func (s *search) scan(ctx context.Context) {
 	for i, n := range s.group.nodes {
 		wg.Go(func() {
 			alone := s.group.of(n)
-			err := command.VoterOf(n).(command.Voter).ScanKeys(ctx, s.pattern, func(keys []string) error { return s.collect(ctx, alone, n, keys) })
+			err := examine.Keys(ctx, n, s.pattern, func(keys []string) error { return s.collect(ctx, alone, n, keys) })
 			switch {
 			case errors.Is(err, errLimit):
 				s.end(errLimit)
@@ -271,7 +272,7 @@ func (s *search) collect(ctx context.Context, alone *vote.Group, n *pool.Node, k
 func (s *search) collectPart(ctx context.Context, alone *vote.Group, size int, keys []string) error {
 	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
 	defer cancel()
-	var asked []*vote.Broadcast
+	var asked []*broadcast
 	for batch := range slices.Chunk(keys, size) {
 		asked = append(asked, ask(alone, batch...))
 	}
@@ -333,7 +334,7 @@ func (s *search) inspectPart(ctx context.Context, keys []string) error {
 	}
 	group := s.group.of(nodes...)
 	began := group.Clock.Now()
-	var asked []*vote.Broadcast
+	var asked []*broadcast
 	for _, key := range keys {
 		query := []string{key}
 		if s.fenced && (!s.group.tagged || command.CanHaveFenceKey(key)) {

@@ -202,7 +202,7 @@ func TestAListNeedsAQuorumAndNamesTheNodesThatFailed(t *testing.T) {
 	require.Equal(t, exitUnavailable, got.status)
 	require.Empty(t, got.out)
 	require.Contains(t, got.err, "no quorum")
-	require.Contains(t, got.err, "b: pool: scanning the keys: NOPERM")
+	require.Contains(t, got.err, "b: scanning the keys: NOPERM")
 	require.NoError(t, all[0].Restart(true))
 	require.Equal(t, []string{"job", "maybe"}, list(t, exitOK, all).names(), "two nodes are enough")
 }

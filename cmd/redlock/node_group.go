@@ -74,11 +74,11 @@ func (g *nodeGroup) of(nodes ...*pool.Node) *vote.Group {
 
 // ask sends a query for the values of keys to each node of a group. The answers count for no lock.
 // On a Redis Cluster all keys must have one slot.
-func ask(g *vote.Group, keys ...string) *vote.Broadcast {
+func ask(g *vote.Group, keys ...string) *broadcast {
 	t := &command.LockArgs{}
 	t.Set(keys, "")
 	end := g.Clock.Now().Add(coldTimeout)
-	return g.Broadcast(func(_ int, r *command.Request) {
+	return newBroadcast(g, func(r *command.Request) {
 		command.NewInspect(r, t)
 		r.Informational, r.Clock, r.NotAfter = true, g.Clock, end
 	})
@@ -91,12 +91,12 @@ type keyAnswer struct {
 }
 
 // answers waits until every node has answered, or until ctx ends.
-func answers(ctx context.Context, b *vote.Broadcast) []keyAnswer {
+func answers(ctx context.Context, b *broadcast) []keyAnswer {
 	select {
-	case <-b.Done():
+	case <-b.done:
 	case <-ctx.Done():
 	}
-	replies := b.Replies()
+	replies := b.snapshot()
 	all := make([]keyAnswer, len(replies))
 	for i, r := range replies {
 		switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // patience bounds the wait for what happens soon.
@@ -250,7 +251,7 @@ func TestALockBehindTheSentinelsOfFailoverOptions(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	_, err = locker.Admit(ctx)
+	_, err = doctor.Admit(ctx, locker)
 	require.NoError(t, err)
 	for _, failOver := range []bool{false, true} {
 		if failOver {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 	"github.com/quorumlock/go-redlock/redlock/redlocktest"
 )
 
@@ -29,7 +30,7 @@ func work(ctx context.Context, long time.Duration, then func() error, opts ...re
 	defer t.end()
 	q := redlocktest.New(t, 3)
 	guard := redlock.WithRestartGuard(max(lease, long/8).Round(time.Millisecond))
-	if _, err := q.Locker(guard).Admit(ctx); err != nil {
+	if _, err := doctor.Admit(ctx, q.Locker(guard)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, long)

@@ -31,8 +31,17 @@ const (
 	CodeDuplicate   = "duplicate"   // one server under two names
 	CodePersistence = "persistence" // what a restart loses, and writes that fail
 	CodeHistory     = "history"     // the server was a replica before
-	CodeRights      = "rights"      // commands that the user may not run
-	CodeUnreachable = "unreachable" // no answer
-	CodeClock       = "clock"       // of the masters of a Cluster
-	CodeSentinels   = "sentinels"   // what the node's Sentinels report
 )
+
+// Forgets is said of a server without an append-only file, before Durability.
+const Forgets = "forgets locks when it is restarted: "
+
+// Durability returns what to do about a server that may lose locks in a restart, and that has no restart
+// guard. A Cluster can't have one.
+func Durability(f Facts) string {
+	const cure = "set appendonly yes and appendfsync always, or keep it down for the longest TTL after a crash"
+	if f.Mode == "cluster" {
+		return cure
+	}
+	return "use the restart guard (WithRestartGuard, redlock --guard), or " + cure
+}

@@ -23,9 +23,6 @@ const FreePrefix = Reserved + "free:"
 // often then, and a waiter for another name ignores what it hears on it.
 func WaitersChannel(keyPrefix string) string { return FreePrefix + keyPrefix }
 
-// DoctorPrefix and random characters form the key on which an Examine probes rights.
-const DoctorPrefix = Reserved + "doctor:"
-
 // FencePrefix and a lock's key form the key of its fence counter.
 const FencePrefix = Reserved + "fence:"
 

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -17,8 +16,8 @@ import (
 //   - commands with one token take effect in the order in which they were submitted, so an
 //     acquire cannot overtake the release that undoes it.
 //
-// A node may answer Examine as Failed. It cannot be examined then. The node itself decides whether
-// its server is fit to vote (see NodeSet, which the nodes of a coordinator share).
+// The node itself decides whether its server is fit to vote (see NodeSet, which the nodes of a
+// coordinator share).
 type Node interface {
 	// Name returns the name that identifies the node in votes and errors.
 	Name() string
@@ -38,10 +37,6 @@ type Voter interface {
 	// WhyNotVoting returns why the node would not vote for a node set now, or nil if it would, as far
 	// as it knows without asking its server.
 	WhyNotVoting(s *NodeSet) error
-	// ScanKeys passes the node's keys that match a pattern of SCAN MATCH to page, and returns the
-	// first error of page. A key may be passed twice, and one that is created or deleted meanwhile
-	// may be missing.
-	ScanKeys(ctx context.Context, pattern string, page func(keys []string) error) error
 }
 
 // WhyNotVoting returns what Voter.WhyNotVoting returns, and nil for a node that does not report it.
@@ -88,13 +83,4 @@ type NodeKind struct {
 	// Recovery is how long it can take until a command that a server left unanswered was sent
 	// again on a new connection: the hard timeout and the dial timeout. 0 means unknown.
 	Recovery time.Duration
-}
-
-// SentinelAnswer is the last answer of one Sentinel of a node.
-type SentinelAnswer struct {
-	Address string // of the Sentinel
-	Master  string // the master that it named; empty if it knows none, or has not answered yet
-	Age     time.Duration
-	Others  int    // the number of other Sentinels that it knows
-	Err     string // why it could not be queried since; empty if it could
 }

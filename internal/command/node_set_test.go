@@ -36,18 +36,3 @@ func TestANodeSetExemptsTheNodesThatItNames(t *testing.T) {
 	require.True(t, some.Exempts("a"))
 	require.False(t, some.Exempts("b"))
 }
-
-func TestPersistenceIsReportedInWords(t *testing.T) {
-	known := command.Facts{Role: "master"}
-	withAOF := command.Facts{Role: "master", AOF: true}
-	for want, e := range map[string]command.Diagnosis{
-		"unknown":           {Facts: command.Facts{Unread: "NOPERM", AOF: true}},
-		"AOF":               {Facts: withAOF},
-		"AOF, fsync always": {Facts: withAOF, Configured: true, Fsync: "always", Snapshots: true},
-		"no AOF":            {Facts: known},
-		"snapshots":         {Facts: known, Configured: true, Snapshots: true},
-		"none":              {Facts: known, Configured: true},
-	} {
-		require.Equal(t, want, e.Persistence())
-	}
-}

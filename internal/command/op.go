@@ -19,8 +19,7 @@ const (
 	Inspect         // read the values of the keys and their TTLs
 	Ping            // answer
 	VerifyMarker    // report the state of the restart guard, and update the marker
-	Admit           // mark a node without a marker as fit to vote
-	Examine         // report what the server is
+	Info            // report what the server is
 	Poll            // report whether a key exists, and its TTL; never a vote
 	Sweep           // delete each key that holds its own token; its answer is not needed
 )
@@ -50,10 +49,8 @@ func (op Op) String() string {
 		return "ping"
 	case VerifyMarker:
 		return "verify"
-	case Admit:
-		return "admit"
-	case Examine:
-		return "examine"
+	case Info:
+		return "info"
 	}
 	return "op(" + strconv.Itoa(int(op)) + ")"
 }

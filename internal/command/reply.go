@@ -55,14 +55,12 @@ type Reply struct {
 	Fence int64
 	// Others says whether another process waits for one of the keys that a Release freed.
 	Others Others
-	// MarkerStatus is the result of VerifyMarker and Admit.
+	// MarkerStatus is the result of VerifyMarker.
 	MarkerStatus *guard.MarkerStatus
 	// Left is the TTL of the key of a refused Poll; negative if the key never expires.
 	Left time.Duration
 	// KeyStates is the result of Inspect, one for each key in the order of the request.
 	KeyStates []KeyState
-	// Diagnosis is the result of Examine.
-	Diagnosis *Diagnosis
 }
 
 // KeyState is the state of one key on one node.

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"math"
 	"slices"
 	"time"
@@ -61,12 +60,12 @@ type Request struct {
 type call struct {
 	name string
 	args []any
-	scan context.Context // see ScanContext
 }
 
 var (
 	noLock     = &LockArgs{}
 	pingCall   = &call{name: "PING"}
+	infoCall   = &call{name: "INFO"}
 	askingCall = &call{name: "ASKING"}
 	markerCall = &call{args: []any{small(1), markerKey}}
 )
@@ -211,15 +210,10 @@ func NewAsking(r *Request) {
 	r.resetOther(Ping, askingCall)
 }
 
-// NewExamine fills r with an Examine. Rights are probed on the key and, with fencing, on its
-// counters. None of them may exist.
-func NewExamine(r *Request, key string, counters ...string) {
-	r.reset(Examine, &LockArgs{Keys: append([]string{key}, counters...)}, 0, 0)
-	r.other = &call{name: "INFO"}
+// NewInfo fills r with an Info.
+func NewInfo(r *Request) {
+	r.resetOther(Info, infoCall)
 }
-
-// ScanUntil lets an Examine scan all keys for live locks until ctx ends.
-func (r *Request) ScanUntil(ctx context.Context) { r.other.scan = ctx }
 
 // reset empties r except for what its owner sets: Clock, NotAfter and NodeSet. It may have been of
 // another kind.
@@ -264,14 +258,6 @@ func (r *Request) Hint() int64 {
 	}
 	n, _ := r.number.(int64)
 	return n
-}
-
-// ScanContext returns what ScanUntil set, or nil.
-func (r *Request) ScanContext() context.Context {
-	if r.other == nil {
-		return nil
-	}
-	return r.other.scan
 }
 
 // AppendCall returns a command's name, and appends its arguments to args. With source true a script is

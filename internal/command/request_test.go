@@ -78,8 +78,8 @@ func TestEveryRequestIsPutOnTheWireAsTheProtocolSays(t *testing.T) {
 			[]any{int64(2), "k1", "k2"},
 			command.Inspect,
 		},
-		"ping":    {command.NewPing, "", []any{"PING"}, command.Ping},
-		"examine": {func(r *command.Request) { command.NewExamine(r, "k") }, "", []any{"INFO"}, command.Examine},
+		"ping": {command.NewPing, "", []any{"PING"}, command.Ping},
+		"info": {command.NewInfo, "", []any{"INFO"}, command.Info},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r command.Request
@@ -133,8 +133,7 @@ func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
 		command.Shorten:      {"shorten", false, true},
 		command.Inspect:      {"inspect", false, false},
 		command.VerifyMarker: {"verify", false, false},
-		command.Admit:        {"admit", false, false},
-		command.Examine:      {"examine", false, false},
+		command.Info:         {"info", false, false},
 		command.Ping:         {"ping", false, false},
 		command.Poll:         {"poll", false, false},
 		command.Sweep:        {"sweep", false, false},

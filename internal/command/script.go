@@ -70,7 +70,7 @@ type scriptPair struct {
 
 // Scripts returns all scripts.
 func Scripts() []*Script {
-	all := []*Script{verifyScript, admitScript, pingScript, sweepScript, channelsScript}
+	all := []*Script{verifyScript, pingScript, sweepScript, channelsScript}
 	for _, pair := range []scriptPair{
 		acquireScripts, acquireFencedScripts, extendScripts, extendFencedScripts, confirmScripts, repairScripts, repairFencedScripts,
 		releaseScripts, announceScripts, passScripts, shortenScripts, inspectScripts,
@@ -183,7 +183,4 @@ return redis.status_reply('PONG')
 
 	// verifyScript alone decides about a node's marker: see guard.go.
 	verifyScript = script("verify", "4b8cd515529ed38114ce4737d1bc7876b3e69f68", verify)
-
-	// admitScript marks a node without a marker as fit to vote at once.
-	admitScript = script("admit", "003ba764c1caec47010a7aea1f5baadccf79ed43", admit)
 )

@@ -20,15 +20,6 @@ func NewVerifyMarker(r *Request, g *guard.Settings, node string, over bool) {
 	r.script = verifyScript
 }
 
-// NewAdmit fills r with an Admit of the node of this name. It admits only the server, in the run,
-// that was found without a marker, and only until an instant of the server's TIME, in Unix
-// microseconds. An Admit that is executed late therefore admits nothing that has changed since.
-func NewAdmit(r *Request, g *guard.Settings, node string, found Facts, until int64) {
-	marker := g.Marker(found.RunID, found.ReplID2, node)
-	r.resetOther(Admit, &call{args: []any{small(1), markerKey, guard.Version, g.Shared(node), marker, until}})
-	r.script = admitScript
-}
-
 var markerKey any = guard.Key
 
 // The parts of scripts that check the marker. The marker is the last of KEYS. The expected marker
@@ -60,8 +51,9 @@ return 1
 `
 )
 
-// server reads which server the script runs on. It never takes that from an argument.
-const server = `
+// ReadServer is the beginning of a script that writes a marker: it reads which server the script runs on, and
+// never takes that from an argument.
+const ReadServer = `
 local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
 local run, replid2 = string.match(info, 'run_id:(%x+)'), string.match(info, 'master_replid2:(%x+)')
 if string.match(info, 'role:(%a+)') ~= 'master' then return {'replica'} end
@@ -70,7 +62,7 @@ local head = table.concat({ARGV[1], run, replid2, ARGV[2], ''}, '|')
 `
 
 // verify is the second script of docs/dev/rules.md rule 16: if anything differs, it decides.
-const verify = server + `
+const verify = ReadServer + `
 local clock = redis.call('TIME')
 local now, full = clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[3])
 local old = redis.pcall('GET', KEYS[1])
@@ -93,15 +85,4 @@ if old then
 end
 redis.call('SET', KEYS[1], head .. 'q' .. string.format('%.0f', now + full))
 return {'quarantined', full, 1}
-`
-
-// admit marks a node because the operator asks for it (docs/dev/rules.md rule 17). It ends no
-// quarantine.
-const admit = server + `
-local clock = redis.call('TIME')
-if redis.call('EXISTS', KEYS[1]) == 1 then return {'marked', redis.call('GET', KEYS[1])} end
-if head .. 'ok' ~= ARGV[3] then return redis.error_reply('ERR redlock: not the server that was looked at, or not its run') end
-if clock[1] * 1000000 + clock[2] > tonumber(ARGV[4]) then return redis.error_reply('ERR redlock: the question came too late') end
-redis.call('SET', KEYS[1], head .. 'ok')
-return {'ok', head .. 'ok'}
 `

@@ -78,7 +78,7 @@ const (
 	NoMaster                  // it is a replica
 )
 
-// MarkerStatus is the answer to VerifyMarker and Admit.
+// MarkerStatus is the answer to VerifyMarker.
 type MarkerStatus struct {
 	Status    Status
 	Marker    string        // the whole marker, for Marked and Foreign

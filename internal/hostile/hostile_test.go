@@ -20,6 +20,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // forms are what a confused proxy, a wrong service or a hostile server may send.
@@ -270,7 +271,7 @@ func waiting(s *servers, l *redlock.Locker, p *peer) {
 // examining runs a diagnosis meanwhile.
 func examining(s *servers, l *redlock.Locker, p *peer) {
 	t := s.t
-	report, err := l.Diagnose(t.Context())
+	report, err := doctor.Diagnose(t.Context(), l)
 	require.NoError(t, err)
 	require.True(t, report.Nodes[0].Answered)
 	require.True(t, report.Nodes[1].Answered)
@@ -305,7 +306,7 @@ func play(t *testing.T, ph phase) {
 	s := newServers(t)
 	l := s.open(ph, newPeer(s.dial, "", form{}))
 	if ph.kind == "sentinel" {
-		report, err := l.Admit(t.Context())
+		report, err := doctor.Admit(t.Context(), l)
 		require.NoError(t, err, "%v", report)
 	}
 	lockOnce(s, l)

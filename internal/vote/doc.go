@@ -10,5 +10,4 @@
 //   - ballot.go: one node's answer, and what the ballots say together
 //   - tie.go: when a tied vote ends, from the nodes' last round trips
 //   - reuse.go: rounds are reused; the only place that counts their users
-//   - broadcast.go: a request to every node without a vote
 package vote

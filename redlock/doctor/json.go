@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/examine"
 )
 
 // reportJSON and nodeReportJSON are the documented JSON form. Durations are whole numbers in the
@@ -52,7 +52,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 			us := n.ClockOffset.Microseconds()
 			j.ClockOffsetUS = &us
 		}
-		if n.Guard == guard.StateQuarantined {
+		if n.Guard == examine.StateQuarantined {
 			left := n.Quarantine.Milliseconds()
 			j.QuarantineMS = &left
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// Report is the result of Locker.Diagnose and Locker.Admit.
+// Report is the result of Diagnose and Admit.
 type Report struct {
 	// Nodes are in the Locker's order.
 	Nodes []Node

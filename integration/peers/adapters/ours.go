@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 var (
@@ -53,7 +54,7 @@ func openGuarded(ctx context.Context, servers []string, o Options) (Adapter, err
 		return nil, err
 	}
 	if l.Healthy(ctx) != nil {
-		if _, err := l.Admit(ctx); err != nil {
+		if _, err := doctor.Admit(ctx, l); err != nil {
 			return nil, errors.Join(err, l.Close(ctx))
 		}
 	}

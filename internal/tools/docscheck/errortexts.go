@@ -19,7 +19,7 @@ const errorPage = "docs/errors.md"
 
 // errorSources are the folders whose texts users see.
 var errorSources = []string{
-	"redlock", "pool", "internal/command", "internal/diagnose", "internal/guard", "internal/env", "internal/claim",
+	"redlock", "pool", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/env", "internal/claim",
 	"internal/nodelist", "cmd/redlock", "contrib/schedlock", "contrib/sqlfence",
 }
 

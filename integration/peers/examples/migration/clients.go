@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
+	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // client is one process of the service, before its migration or after it.
@@ -157,7 +158,7 @@ func (c *ours) refused(err error) bool { return errors.Is(err, redlock.ErrHeld) 
 // states returns the guard state of each node, as this process sees it. The state is empty for a
 // node without guard.
 func (c *ours) states(ctx context.Context) ([]string, error) {
-	r, err := c.locker.Diagnose(ctx)
+	r, err := doctor.Diagnose(ctx, c.locker)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package guard
+package examine
 
 // The states of a node's guard by its marker, as doctor.Node.Guard documents them. Only a node in
 // state StateOK votes.

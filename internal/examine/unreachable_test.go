@@ -1,4 +1,4 @@
-package command
+package examine
 
 import (
 	"errors"
@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
 )
 
 func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
@@ -20,14 +23,14 @@ func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
 		{errors.New("DENIED Redis is running in protected mode"), "protected mode: give the server a password"},
 		{errors.New("LOADING Redis is loading the dataset in memory"), "in memory: it votes when"},
 		{fmt.Errorf("pool: no connection to redis://b:1/0: %w", syscall.ECONNREFUSED), "a could not be examined: connection refused: no server listens there: start it"},
-		{ErrTimeout, "a could not be examined: no answer within 2s: its process may be frozen"},
+		{command.ErrTimeout, "a could not be examined: no answer within 2s: its process may be frozen"},
 		{errors.New("pool: no connection to redis://a:1/0: i/o timeout"), "a could not be examined: no answer within 2s: "},
 		{errors.New("pool: no connection: TLS handshake: context deadline exceeded"), "a could not be examined: no answer within 2s: "},
 		{errors.New("no such host"), "a could not be examined: no such host"},
 	} {
 		f := Unreachable("a", c.err, 2*time.Second)
-		require.Equal(t, Error, f.Grade)
-		require.Equal(t, CodeUnreachable, f.Code)
+		require.Equal(t, command.Error, f.Grade)
+		require.Equal(t, codeUnreachable, f.Code)
 		require.Contains(t, f.Text, c.want)
 	}
 }
@@ -41,10 +44,10 @@ func TestTheFindingAboutANamedAddressSaysWhoNamedIt(t *testing.T) {
 	}{
 		{refused, "a could not be examined: connection refused: no server listens there: start it; x named b:1"},
 		{errors.New("i/o timeout"), "look at the process (SIGCONT resumes one that was stopped), at its machine's load, and at SLOWLOG; x named b:1"},
-		{ErrTimeout, "no answer within 2s: its process may be frozen"},
+		{command.ErrTimeout, "no answer within 2s: its process may be frozen"},
 		{errors.New("no such host"), "a could not be examined: no such host; x named b:1"},
 	} {
-		named := &NamedError{c.err, "x named b:1"}
+		named := &door.NamedError{Err: c.err, Named: "x named b:1"}
 		require.ErrorIs(t, named, c.err)
 		require.EqualError(t, named, c.err.Error()+"; x named b:1")
 		text := Unreachable("a", fmt.Errorf("several: %w", named), 2*time.Second).Text

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
@@ -96,65 +94,6 @@ func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
 		a.req.NodeSet, b.req.NodeSet = f, f
 		require.Equal(t, command.Granted, a.outcome(t, n))
 		requireUnfit(t, b.on(twin).reply(t), "n1 and n2 are the same server")
-	})
-}
-
-func TestAnExaminationOfAClusterIsOfAllItsMasters(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		all := examined(t, n).Findings
-		require.Equal(t, []string{"warning persistence", "warning persistence", "warning persistence", "note cluster"}, codes(all))
-		require.Contains(t, all[1].Text, "n1 at c-2:6379 forgets locks")
-		require.Equal(t, "n1 is a Redis Cluster of 3 masters, and one vote", all[3].Text)
-		cl.Masters[0].Deny("CLUSTER", "ASKING")
-		cl.Masters[1].Stop()
-		cl.Masters[2].Deny("PING")
-		cl.Masters[2].SetInfo("connected_slaves", "1")
-		e := examined(t, n)
-		require.Equal(t, []string{
-			"error rights", "warning rights", "warning persistence", "error unreachable", "warning rights", "warning persistence", "note cluster", "warning cluster",
-		}, codes(e.Findings))
-		require.Contains(t, e.Findings[0].Text, "ACL SETUSER … +cluster|slots")
-		require.Equal(t, []string{"cluster|slots", "asking", "ping"}, e.MissingRights, "of all masters")
-		require.Equal(t, 1, e.Replicas)
-		for _, m := range cl.Masters {
-			m.Stop()
-		}
-		require.Equal(t, command.Failed, examining().outcome(t, n))
-	})
-}
-
-// A user of a Cluster has no right to the marker, and each denial would be an entry in ACL LOG.
-func TestAClustersMastersAreNotQueriedForTheMarker(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		examined(t, n)
-		for _, m := range cl.Masters {
-			require.NotEmpty(t, m.Log())
-			for _, e := range m.Log() {
-				require.NotContains(t, e.Args, guard.Key)
-			}
-		}
-	})
-}
-
-func TestClocksOfAClustersMastersThatDifferAreAWarning(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		clocks := func() (texts []string) {
-			for _, f := range examined(t, n).Findings {
-				if f.Code == command.CodeClock {
-					texts = append(texts, f.Text)
-				}
-			}
-			return texts
-		}
-		cl.Masters[1].SetClock(-2 * time.Millisecond)
-		require.Empty(t, clocks())
-		cl.Masters[1].SetClock(2 * time.Millisecond)
-		cl.Masters[0].SetDelay(4 * time.Millisecond)
-		require.Empty(t, clocks(), "its clock is known to half of that")
-		cl.Masters[2].SetClock(time.Second)
-		texts := clocks()
-		require.Len(t, texts, 1)
-		require.Contains(t, texts[0], "n1 has masters whose clocks differ by 1s: an atomic slot migration")
 	})
 }
 
@@ -239,16 +178,6 @@ func TestWhoNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
 			"cluster-announce-port on that server"
 		r := acquiring("A", longTTL, keyOn(cl, cl.Masters[2])).on(n).reply(t)
 		require.ErrorContains(t, r.Err, "connection refused"+named)
-		require.Equal(t, "n1 at 192.0.2.1:7000 could not be examined: connection refused: no server listens there: start it"+named,
-			examined(t, n).Findings[0].Text)
-
-		cl.Masters[1].Stop() // it is named by its own address, which the configuration does not have
-		require.Contains(t, codes(examined(t, n).Findings), "error unreachable")
-		cl.Masters[0].Stop() // it is configured
-		r = examining().on(n).reply(t)
-		require.Equal(t, command.Failed, r.Outcome)
-		require.ErrorContains(t, r.Err, named)
-		require.NotContains(t, r.Err.Error(), "named c-1:6379")
 	})
 }
 
@@ -263,10 +192,6 @@ func TestWhoNamedAnAddressThatDoesNotAnswerIsSaid(t *testing.T) {
 		r := c.reply(t)
 		require.ErrorContains(t, r.Err, "handshake took longer than the dial timeout of 5s; its Cluster (c-")
 		require.ErrorContains(t, r.Err, ":6379) named c-4:6379: ")
-		found := examining().within(n, time.Second).on(n).reply(t).Diagnosis.Findings
-		i := slices.IndexFunc(found, func(f command.Finding) bool { return f.Code == command.CodeUnreachable })
-		require.Contains(t, found[i].Text, "n1 at c-4:6379 could not be examined: no answer within 1s: ")
-		require.Contains(t, found[i].Text, ":6379) named c-4:6379: ")
 	})
 }
 
@@ -276,8 +201,6 @@ func TestASlotMapWithoutAHostOrAPortSaysWhatToSet(t *testing.T) {
 		"c-3:0":  "the slot map names a master by the port 0, ",
 	} {
 		withAnnounced(t, address, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-			all := examined(t, n).Findings
-			require.Contains(t, all[len(all)-1].Text, "n1 has 5461 of 16384 slots unassigned: c-1:6379: "+want)
 			require.ErrorContains(t, pinging().on(n).reply(t).Err, want)
 			if address == "?:7000" {
 				r := acquiring("A", longTTL, keyOn(cl, cl.Masters[2])).on(n).reply(t)

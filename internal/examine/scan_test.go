@@ -1,4 +1,4 @@
-package pool
+package examine
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // scanned returns the keys that a scan passes, in order.
-func scanned(ctx context.Context, n *Node, pattern string) (all []string, err error) {
-	err = voter{n}.ScanKeys(ctx, pattern, func(keys []string) error {
+func scanned(ctx context.Context, n *pool.Node, pattern string) (all []string, err error) {
+	err = Keys(ctx, n, pattern, func(keys []string) error {
 		all = append(all, keys...)
 		return nil
 	})
@@ -23,7 +24,7 @@ func scanned(ctx context.Context, n *Node, pattern string) (all []string, err er
 }
 
 func TestAScanPassesTheKeysThatMatch(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
 		for _, key := range []string{"app/a", "app/b", "b"} {
 			m.Set(key, "x", time.Minute)
 		}
@@ -31,12 +32,12 @@ func TestAScanPassesTheKeysThatMatch(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"app/a", "app/b"}, all)
 		stop := errors.New("enough")
-		require.ErrorIs(t, voter{n}.ScanKeys(t.Context(), "*", func([]string) error { return stop }), stop)
+		require.ErrorIs(t, Keys(t.Context(), n, "*", func([]string) error { return stop }), stop)
 	})
 }
 
 func TestAScanFollowsTheCursorThroughEmptyPages(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
 		replies := []string{"*2\r\n$1\r\n7\r\n*0\r\n", "*2\r\n$1\r\n9\r\n*1\r\n$1\r\na\r\n", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nb\r\n"}
 		var cursors []string
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -54,7 +55,7 @@ func TestAScanFollowsTheCursorThroughEmptyPages(t *testing.T) {
 }
 
 func TestAScanEndsWithItsContextTheNodeOrASilentServer(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
 		m.Freeze()
 		_, err := scanned(t.Context(), n, "*")
 		require.Error(t, err)
@@ -71,12 +72,12 @@ func TestAScanEndsWithItsContextTheNodeOrASilentServer(t *testing.T) {
 		require.NoError(t, n.Close())
 		require.Error(t, <-ended)
 		_, err = scanned(t.Context(), n, "*")
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, pool.ErrClosed)
 	})
 }
 
 func TestAScanThatIsDeniedNamesTheRight(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
 		m.Deny("SCAN")
 		_, err := scanned(t.Context(), n, "*")
 		require.ErrorContains(t, err, "scanning the keys: NOPERM")
@@ -84,12 +85,12 @@ func TestAScanThatIsDeniedNamesTheRight(t *testing.T) {
 		m.Deny()
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) { return "+OK\r\n", cmd == "SCAN" })
 		_, err = scanned(t.Context(), n, "*")
-		require.ErrorContains(t, err, errProtocol.Error())
+		require.ErrorContains(t, err, errUnexpected.Error())
 	})
 }
 
 func TestAScanOfAClusterReachesEveryMaster(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *pool.Node) {
 		var want []string
 		for i, m := range cl.Masters {
 			key := string(rune('a' + i))

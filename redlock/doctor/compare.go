@@ -1,21 +1,15 @@
-package diagnose
+package doctor
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
+	"github.com/quorumlock/go-redlock/internal/examine"
 )
 
-// report is a Report that is being written.
-type report doctor.Report
-
-// node is the part of a Report about one node.
-type node doctor.Node
-
-func newFinding(f command.Finding) doctor.Finding {
-	return doctor.Finding{Grade: doctor.Grade(f.Grade), Code: f.Code, Text: f.Text}
+func newFinding(f command.Finding) Finding {
+	return Finding{Grade: Grade(f.Grade), Code: f.Code, Text: f.Text}
 }
 
 // Codes of findings about all nodes together, besides "clock", "duplicate" and "persistence", which
@@ -26,32 +20,32 @@ const codeEven = "even"
 const maxSpread = time.Second
 
 // compare adds the findings that need the reports of all nodes.
-func (r *report) compare() {
+func (r *Report) compare() {
 	r.checkDuplicates()
 	if n := len(r.Nodes); n%2 == 0 {
-		r.add(doctor.Warning, codeEven, "%d nodes tolerate no more failures than %d: add or remove one", n, n-1)
+		r.add(Warning, codeEven, "%d nodes tolerate no more failures than %d: add or remove one", n, n-1)
 	}
 	if r.measureSpread(); r.ClockSpread > maxSpread {
-		r.add(doctor.Warning, command.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, because setting a clock ends held "+
+		r.add(Warning, examine.CodeClock, "the nodes' clocks differ by %v: run NTP on all of them, because setting a clock ends held "+
 			"locks early or late", r.ClockSpread.Round(time.Millisecond))
 	}
 	r.checkMixture()
 }
 
-func (r *report) add(grade doctor.Grade, code, format string, args ...any) {
-	r.Findings = append(r.Findings, doctor.Finding{Grade: grade, Code: code, Text: fmt.Sprintf(format, args...)})
+func (r *Report) add(grade Grade, code, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Grade: grade, Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
 // checkDuplicates finds servers that are listed twice (docs/dev/hazards.md H34).
-func (r *report) checkDuplicates() {
-	r.duplicates(func(first, second *doctor.Node) {
+func (r *Report) checkDuplicates() {
+	r.duplicates(func(first, second *Node) {
 		r.Findings = append(r.Findings, newFinding(command.Duplicate(first.Node, second.Node, first.RunID)))
 	})
 }
 
 // duplicates calls f for each node that is the same server as an earlier one.
-func (r *report) duplicates(f func(first, second *doctor.Node)) {
-	firsts := make(map[string]*doctor.Node)
+func (r *Report) duplicates(f func(first, second *Node)) {
+	firsts := make(map[string]*Node)
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		switch first := firsts[n.RunID]; {
@@ -64,7 +58,7 @@ func (r *report) duplicates(f func(first, second *doctor.Node)) {
 	}
 }
 
-func (r *report) measureSpread() {
+func (r *Report) measureSpread() {
 	var least, most time.Duration
 	timed := false
 	for _, n := range r.Nodes {
@@ -80,14 +74,14 @@ func (r *report) measureSpread() {
 }
 
 // checkMixture warns if nodes persist differently: the weakest decides what a lock survives.
-func (r *report) checkMixture() {
-	var seen []doctor.Node
+func (r *Report) checkMixture() {
+	var seen []Node
 	for _, n := range r.Nodes {
 		if !n.Answered {
 			continue
 		}
 		if seen = append(seen, n); n.Persistence != seen[0].Persistence {
-			r.add(doctor.Warning, command.CodePersistence, "the nodes persist their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
+			r.add(Warning, command.CodePersistence, "the nodes persist their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
 				"survives; configure all nodes alike", seen[0].Node, seen[0].Persistence, n.Node, n.Persistence)
 			return
 		}

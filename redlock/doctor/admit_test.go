@@ -1,7 +1,8 @@
-package redlock
+package doctor
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,36 +10,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/diagnose"
+	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // admitTTL is longer than the TTL of the locks that the test helpers acquire.
 const admitTTL = 2 * time.Minute
 
-// markers returns the state of each master's marker: "ok", "q" or "".
-func (fl *testbed) markers() (states []string) {
-	fl.each(func(m *fakeredis.Master) {
-		marker, _ := m.Get(guard.Key)
-		state := marker[strings.LastIndex(marker, "|")+1:]
-		if strings.HasPrefix(state, "q") {
-			state = "q"
-		}
-		states = append(states, state)
-	})
-	return states
-}
-
 func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
+		l, other := fl.locker(redlock.WithRestartGuard(admitTTL)), fl.locker(redlock.WithRestartGuard(admitTTL))
 		fl.masters[0].Set("redlock:fence:x", "7", time.Hour)
 		fl.masters[0].Set("data", "for ever", 0)
-		r, err := l.Admit(bg)
+		r, err := Admit(bg, l)
 		require.NoError(t, err)
 		for _, n := range r.Nodes {
-			require.Equal(t, guard.StateOK, n.Guard)
+			require.Equal(t, examine.StateOK, n.Guard)
 		}
 		require.False(t, r.Failed())
 		require.NotContains(t, grades(r), "note guard")
@@ -49,13 +38,13 @@ func TestNodesThatWereAdmittedVoteAtOnce(t *testing.T) {
 		require.NoError(t, fl.masters[0].Restart(true))
 		require.NoError(t, fl.masters[1].Restart(false))
 		time.Sleep(time.Second)
-		require.ErrorIs(t, tried(l), ErrQuarantined, "it spared one wait, and no other")
+		require.ErrorIs(t, tried(l), redlock.ErrQuarantined, "it spared one wait, and no other")
 	})
 }
 
 // docs/dev/hazards.md H101: each condition of an admission is broken once.
 func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
-	guarded := func(*testbed) []Option { return []Option{WithRestartGuard(admitTTL)} }
+	guarded := func(*testbed) []redlock.Option { return []redlock.Option{redlock.WithRestartGuard(admitTTL)} }
 	for what, c := range map[string]struct {
 		breaks func(fl *testbed)
 		words  []string
@@ -73,12 +62,12 @@ func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
 			[]string{"n2 is not fit to vote", "first fix the finding rights"},
 		},
 		"a quarantine": {
-			func(fl *testbed) { require.ErrorIs(fl.t, tried(fl.locker(guarded(fl)...)), ErrQuarantined) },
+			func(fl *testbed) { require.ErrorIs(fl.t, tried(fl.locker(guarded(fl)...)), redlock.ErrQuarantined) },
 			[]string{"is already quarantined", "never shortened", "votes after 2m0s"},
 		},
 		"a node that restarted empty beside others that are marked": {
 			func(fl *testbed) {
-				_, err := fl.locker(guarded(fl)...).Admit(bg)
+				_, err := Admit(bg, fl.locker(guarded(fl)...))
 				require.NoError(fl.t, err)
 				require.NoError(fl.t, fl.masters[1].Restart(false))
 			},
@@ -86,7 +75,7 @@ func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
 		},
 		"nodes that all restarted with what they had": {
 			func(fl *testbed) {
-				_, err := fl.locker(guarded(fl)...).Admit(bg)
+				_, err := Admit(bg, fl.locker(guarded(fl)...))
 				require.NoError(fl.t, err)
 				fl.each(func(m *fakeredis.Master) { require.NoError(fl.t, m.Restart(true)) })
 			},
@@ -94,7 +83,7 @@ func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
 		},
 		"other clients": {
 			func(fl *testbed) {
-				_, err := fl.locker(WithRestartGuard(2 * admitTTL)).Admit(bg)
+				_, err := Admit(bg, fl.locker(redlock.WithRestartGuard(2*admitTTL)))
 				require.NoError(fl.t, err)
 			},
 			[]string{"n1 has a foreign or unreadable marker"},
@@ -122,9 +111,9 @@ func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
 				c.breaks(fl)
-				fl.answered()
+				synctest.Wait()
 				before := fl.markers()
-				r, err := fl.locker(guarded(fl)...).Admit(bg)
+				r, err := Admit(bg, fl.locker(guarded(fl)...))
 				matches(t, err, ErrNotAdmitted)
 				for _, w := range c.words {
 					require.ErrorContains(t, err, w)
@@ -138,9 +127,9 @@ func TestEachReasonNotToAdmitIsReportedWithItsNodeAndTheCure(t *testing.T) {
 }
 
 func TestOneServerUnderTwoNamesIsNotAdmitted(t *testing.T) {
-	for _, exception := range [][]Option{nil, {WithUnsafeNodes("a")}} { // the exception names another node
+	for _, exception := range [][]redlock.Option{nil, {redlock.WithUnsafeNodes("a")}} { // the exception names another node
 		inBubble(t, 2, func(fl *testbed) {
-			_, err := fl.twice(append(exception, WithRestartGuard(admitTTL))...).Admit(bg)
+			_, err := Admit(bg, fl.twice(append(exception, redlock.WithRestartGuard(admitTTL))...))
 			matches(t, err, ErrNotAdmitted)
 			require.ErrorContains(t, err, "b and c are the same server")
 			require.Equal(t, []string{"", ""}, fl.markers())
@@ -150,16 +139,16 @@ func TestOneServerUnderTwoNamesIsNotAdmitted(t *testing.T) {
 
 func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		_, err := fl.locker().Admit(bg)
-		matches(t, err, ErrInvalid)
-		l := fl.locker(WithRestartGuard(admitTTL))
+		_, err := Admit(bg, fl.locker())
+		matches(t, err, redlock.ErrInvalid)
+		l := fl.locker(redlock.WithRestartGuard(admitTTL))
 		ctx, cancel := context.WithCancel(bg)
 		cancel()
-		_, err = l.Admit(ctx)
+		_, err = Admit(ctx, l)
 		matches(t, err, context.Canceled)
-		fl.close(l)
-		_, err = l.Admit(bg)
-		matches(t, err, ErrClosed)
+		end(l)
+		_, err = Admit(bg, l)
+		matches(t, err, redlock.ErrClosed)
 		require.Equal(t, []string{"", "", ""}, fl.markers())
 	})
 }
@@ -168,7 +157,7 @@ func TestAdmitNeedsTheGuardAndAnOpenLocker(t *testing.T) {
 // are scanned. Its quarantine remains.
 func TestAQuarantineThatBeginsDuringAnAdmissionRemains(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		l, other := fl.locker(WithRestartGuard(admitTTL)), fl.process().locker(WithRestartGuard(admitTTL))
+		l, other := fl.locker(redlock.WithRestartGuard(admitTTL)), fl.locker(redlock.WithRestartGuard(admitTTL))
 		met := false
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "SCAN" && !met {
@@ -183,7 +172,7 @@ func TestAQuarantineThatBeginsDuringAnAdmissionRemains(t *testing.T) {
 			}
 			return "", false
 		})
-		r, err := l.Admit(bg)
+		r, err := Admit(bg, l)
 		matches(t, err, ErrNotAdmitted)
 		require.True(t, met)
 		for _, n := range []string{"n1", "n2", "n3"} {
@@ -191,7 +180,7 @@ func TestAQuarantineThatBeginsDuringAnAdmissionRemains(t *testing.T) {
 		}
 		require.Equal(t, []string{"q", "q", "q"}, fl.markers())
 		require.True(t, r.Failed())
-		require.ErrorIs(t, tried(l), ErrQuarantined)
+		require.ErrorIs(t, tried(l), redlock.ErrQuarantined)
 		time.Sleep(admitTTL)
 		require.NoError(t, releasedAtOnce(l))
 	})
@@ -201,29 +190,34 @@ func TestAQuarantineThatBeginsDuringAnAdmissionRemains(t *testing.T) {
 // emptied since.
 func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.masters[2].Deny("CLIENT KILL")
-		l := fl.locker(WithRestartGuard(admitTTL))
-		late := fl.masters[2].Clients()[0]
-		late.HoldRequests()
-		_, err := l.Admit(bg)
+		l := fl.locker(redlock.WithRestartGuard(admitTTL))
+		var late *fakeredis.Client
+		fl.masters[2].Hook(func(client int64, cmd string, args []string) (string, bool) {
+			if cmd == "EVALSHA" && len(args) > 2 && late == nil { // a probe has no keys
+				late = fl.masters[2].Client(client)
+				late.HoldRequests()
+			}
+			return "", false
+		})
+		_, err := Admit(bg, l)
 		matches(t, err, ErrNotAdmitted)
 		require.ErrorContains(t, err, "n3 did not confirm its admission in time")
 		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())
-		other := fl.process().locker(WithRestartGuard(admitTTL))
+		other := fl.locker(redlock.WithRestartGuard(admitTTL))
 		require.NoError(t, releasedAtOnce(other), "two are enough")
-		fl.close(other)
+		end(other)
 		synctest.Wait() // every command that it was sent by then has executed
 		fl.masters[2].FlushAll()
-		time.Sleep(diagnose.MaxAdmitTime + time.Second)
+		time.Sleep(maxAdmitTime + time.Second)
 		late.Release()
-		fl.answered()
+		synctest.Wait()
 		require.Equal(t, []string{"ok", "ok", ""}, fl.markers())
 	})
 }
 
 func TestANodeThatIsRestartedDuringAnAdmissionIsNotAdmitted(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		l := fl.locker(WithRestartGuard(admitTTL))
+		l := fl.locker(redlock.WithRestartGuard(admitTTL))
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "SCAN" {
 				time.Sleep(time.Second) // until the others were scanned
@@ -232,7 +226,7 @@ func TestANodeThatIsRestartedDuringAnAdmissionIsNotAdmitted(t *testing.T) {
 			}
 			return "", false
 		})
-		_, err := l.Admit(bg)
+		_, err := Admit(bg, l)
 		matches(t, err, ErrNotAdmitted)
 		require.ErrorContains(t, err, "n3 was not admitted")
 		require.ErrorContains(t, err, "not the server that was looked at, or not its run")
@@ -242,8 +236,7 @@ func TestANodeThatIsRestartedDuringAnAdmissionIsNotAdmitted(t *testing.T) {
 
 func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.lateAt(2) // n2 is slow
-		l := fl.locker(WithRestartGuard(admitTTL))
+		l := fl.locker(redlock.WithRestartGuard(admitTTL))
 		fl.masters[1].Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			return "*2\r\n$1\r\n7\r\n*0", cmd == "SCAN" // there is always more
 		})
@@ -251,11 +244,11 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(bg, time.Minute)
 		defer cancel()
 		require.Equal(t, time.Minute, elapsed(func() {
-			_, err := l.Admit(ctx)
+			_, err := Admit(ctx, l)
 			matches(t, err, context.DeadlineExceeded)
 		}))
 		require.Equal(t, []string{"", "", ""}, fl.markers())
-		fl.answered()
+		synctest.Wait()
 		require.Equal(t, 1, fl.masters[1].Connections(), "nobody looks any more")
 
 		fl.masters[1].Hook(nil)
@@ -265,7 +258,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 			}
 			return "", false
 		})
-		_, err := l.Admit(bg)
+		_, err := Admit(bg, l)
 		matches(t, err, ErrNotAdmitted)
 		require.ErrorContains(t, err, "n3 did not answer")
 		fl.masters[2].Unfreeze()
@@ -279,29 +272,30 @@ func TestAnAdmissionScansAllKeys(t *testing.T) {
 			fl.masters[0].Set(strings.Repeat("k", i+1), "v", 0)
 		}
 		fl.masters[0].Set("z", "lock", time.Second)
-		l := fl.locker(WithRestartGuard(admitTTL))
-		_, err := l.Admit(bg)
+		l := fl.locker(redlock.WithRestartGuard(admitTTL))
+		_, err := Admit(bg, l)
 		require.ErrorContains(t, err, `n1 has a key that may be a lock ("z", for 1s more)`)
 		time.Sleep(time.Second)
-		_, err = l.Admit(bg)
+		_, err = Admit(bg, l)
 		require.NoError(t, err)
 	})
 }
 
-// One node is quarantined and another one frozen. Otherwise a waiter would not notice that the frozen node is back
-// before the quarantine ends.
-func TestAWaiterNoticesWithinSecondsThatANodeIsBackDuringTheQuarantineOfAnother(t *testing.T) {
+func TestAdmitHasAnErrorOfOneLine(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		l := fl.locker(WithRestartGuard(admitTTL))
-		_, err := l.Admit(bg)
-		require.NoError(t, err)
-		require.NoError(t, releasedAtOnce(l))
-		require.NoError(t, fl.masters[0].Restart(false))
-		fl.masters[1].Freeze()
-		done := wants(bg, l, "a")
-		pass(3 * time.Second)
-		require.Empty(t, done)
-		fl.masters[1].Unfreeze()
-		require.Less(t, elapsed(func() { require.NoError(t, gets(t, done).k.Release(bg)) }), 2*time.Second)
+		ctx, cancel := context.WithCancelCause(bg)
+		cancel(errors.New("one\ntwo"))
+		_, err := Admit(ctx, fl.locker(redlock.WithRestartGuard(admitTTL)))
+		require.EqualError(t, err, "redlock: admit: one; two")
+	})
+}
+
+func TestTheNameOfAKeyThatAnAdmissionFindsIsPrintable(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.Set(planted, "x", time.Hour) })
+		report, err := Admit(bg, fl.locker(redlock.WithRestartGuard(admitTTL)))
+		require.ErrorIs(t, err, ErrNotAdmitted)
+		require.ErrorContains(t, err, "zzz")
+		requireShowable(t, err, report)
 	})
 }

@@ -1,7 +1,8 @@
-package redlock
+package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,31 +11,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
+	"github.com/quorumlock/go-redlock/redlock"
 )
-
-// diagnosed returns a report and its findings in short form.
-func diagnosed(t *testing.T, l *Locker) (*doctor.Report, []string) {
-	t.Helper()
-	r, err := l.Diagnose(bg)
-	require.NoError(t, err)
-	var short []string
-	for _, n := range r.Nodes {
-		for _, f := range n.Findings {
-			short = append(short, fmt.Sprintf("%s: %v %s", n.Node, f.Grade, f.Code))
-		}
-	}
-	for _, f := range r.Findings {
-		short = append(short, fmt.Sprintf("%v %s", f.Grade, f.Code))
-	}
-	return r, short
-}
 
 // durable makes the masters report that they lose no data.
 func durable(fl *testbed) {
@@ -55,17 +41,16 @@ func TestADiagnosisOfSoundNodesFindsNothing(t *testing.T) {
 		require.False(t, r.Failed())
 		require.Equal(t, 15*time.Millisecond, r.ClockSpread, "half of a round trip is what it is known to")
 		n := r.Nodes[1]
-		require.Equal(t, doctor.Node{
+		require.Equal(t, Node{
 			Node: "n2", Address: "redis://n2:6379/0", Answered: true, Version: "7.2.4", RunID: fl.masters[1].RunID(),
 			Uptime: n.Uptime, Role: "master", Persistence: "AOF, fsync always", Eviction: "noeviction",
 			ClockRead: true, ClockOffset: -15 * time.Millisecond, RoundTrip: 30 * time.Millisecond,
 		}, n)
 		require.InDelta(t, time.Hour, n.Uptime, float64(2*time.Second))
-		require.Empty(t, fl.left())
-		fl.answered()
-		require.Equal(t, 3, stats(l).Connected)
+		synctest.Wait()
 		for _, m := range fl.masters {
-			require.Equal(t, 1, m.Connections())
+			require.Empty(t, m.Keys())
+			require.Equal(t, 1, m.Connections(), "those of the diagnosis are gone")
 		}
 	})
 }
@@ -103,11 +88,11 @@ func TestADiagnosisReportsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) 
 func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 	denied := []string{"~app/*", "&redlock:free:app/*", "~redlock:fence:app/*", "~redlock:guard"}
 	for what, c := range map[string]struct {
-		opts []Option
+		opts []redlock.Option
 		want []string
 	}{
 		"plain":   {nil, slices.Concat(denied[:2], denied[3:])},
-		"fencing": {[]Option{WithFencing()}, denied},
+		"fencing": {[]redlock.Option{redlock.WithFencing()}, denied},
 	} {
 		inBubble(t, 3, func(fl *testbed) {
 			fl.masters[1].Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -119,7 +104,7 @@ func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {
 				}
 				return "", false
 			})
-			r, _ := diagnosed(t, fl.locker(append(c.opts, WithKeyPrefix("app/"))...))
+			r, _ := diagnosed(t, fl.locker(append(c.opts, redlock.WithKeyPrefix("app/"))...))
 			require.Equal(t, c.want, r.Nodes[1].MissingRights, what)
 			require.Empty(t, r.Nodes[0].MissingRights)
 		})
@@ -136,7 +121,7 @@ func TestTheErrorOfANodeAtTheEndOfItsTimeoutIsReported(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		defer n.Close()
-		l, err := New([]Node{n}, WithClock(clock.Runtime()), WithNodeTimeout(time.Second))
+		l, err := redlock.New([]redlock.Node{n}, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer l.Close(bg)
 		r, _ := diagnosed(t, l)
@@ -147,141 +132,83 @@ func TestTheErrorOfANodeAtTheEndOfItsTimeoutIsReported(t *testing.T) {
 // A node that does not answer is not waited for beyond the node timeout, and is reported.
 func TestADiagnosisIsBoundedByTheNodeTimeoutAndByItsContext(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.lateAt(2) // it is frozen
-		l := fl.locker(WithNodeTimeout(300 * time.Millisecond))
+		l := fl.locker(redlock.WithNodeTimeout(300 * time.Millisecond))
 		fl.masters[2].Freeze()
-		var r *doctor.Report
+		var r *Report
 		require.Equal(t, 300*time.Millisecond, elapsed(func() { r, _ = diagnosed(t, l) }))
 		require.True(t, r.Nodes[1].Answered)
 		require.False(t, r.Nodes[2].Answered)
 
 		ctx, cancel := context.WithTimeout(bg, 100*time.Millisecond)
 		defer cancel()
-		_, err := l.Diagnose(ctx)
+		_, err := Diagnose(ctx, l)
 		matches(t, err, context.DeadlineExceeded)
-		fl.close(l)
-		_, err = l.Diagnose(bg)
-		matches(t, err, ErrClosed)
+		end(l)
+		_, err = Diagnose(bg, l)
+		matches(t, err, redlock.ErrClosed)
 	})
 }
 
+// mute is a node of another package.
+type mute struct{ name string }
+
+func (m mute) Name() string { return m.name }
+
+func (m mute) Voter() command.Node { return m }
+
+func (m mute) Submit(c *command.Command) { c.Fail(errors.New("mute")) }
+
 func TestADiagnosisOfNodesThatKnowNoExaminationSaysSo(t *testing.T) {
-	_, l := fakes(t, 3)
+	l, err := redlock.New([]redlock.Node{mute{"n1"}})
+	require.NoError(t, err)
+	defer end(l)
 	r, short := diagnosed(t, l)
-	require.Equal(t, []string{"n1: error unreachable", "n2: error unreachable", "n3: error unreachable"}, short)
+	require.Equal(t, []string{"n1: error unreachable"}, short)
 	require.Empty(t, r.Nodes[0].Address)
 }
 
-// twice makes a Locker of three nodes, of which the last two are one server.
-func (fl *testbed) twice(opts ...Option) *Locker {
-	fl.t.Helper()
-	var nodes []Node
-	for i, name := range []string{"a", "b", "c"} {
-		m := fl.masters[min(i, 1)]
-		n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: m.Dial, Clock: fl.clock})
-		require.NoError(fl.t, err)
-		nodes = append(nodes, n)
-	}
-	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
-	require.NoError(fl.t, err)
-	fl.t.Cleanup(func() { fl.close(l) })
-	synctest.Wait()
-	return l
-}
-
-// docs/dev/hazards.md H34: without the check a crash of that one server would cost two votes.
-func TestOneServerUnderTwoNamesVotesOnce(t *testing.T) {
+// docs/dev/hazards.md H34.
+func TestOneServerUnderTwoNamesIsAnError(t *testing.T) {
 	inBubble(t, 2, func(fl *testbed) {
-		l := fl.twice()
-		k, err := l.TryAcquire(bg, "x", time.Minute)
-		require.NoError(t, err, "two of three")
-		require.NoError(t, k.Release(bg))
-		fl.answered()
-		require.Empty(t, fl.left())
-
-		fl.masters[0].Stop()
-		time.Sleep(time.Second)
-		err = tried(l)
-		matches(t, err, ErrNoQuorum, ErrUnfit)
-		require.ErrorContains(t, err, "b and c are the same server")
-		require.ErrorContains(t, l.Healthy(bg), "b and c are the same server")
-
-		r, short := diagnosed(t, l)
+		r, short := diagnosed(t, fl.twice())
 		require.Contains(t, short, "error duplicate")
 		require.True(t, r.Failed())
 	})
 }
 
-// The server may vote under another name once the connections of its first name have ended.
-func TestAServerThatMovesToAnotherNameVotesUnderIt(t *testing.T) {
-	inBubble(t, 2, func(fl *testbed) {
-		l := fl.twice()
-		require.NoError(t, releasedAtOnce(l))
-		require.NoError(t, l.nodes[1].(*pool.Node).Close())
-		require.NoError(t, releasedAtOnce(l), "a and c")
+func TestTheZeroLockerIsClosed(t *testing.T) {
+	_, err := Diagnose(bg, new(redlock.Locker))
+	require.Equal(t, redlock.ErrClosed, err)
+	_, err = Admit(bg, new(redlock.Locker))
+	require.Equal(t, redlock.ErrClosed, err)
+}
+
+func TestDiagnoseHasAnErrorOfOneLine(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		ctx, cancel := context.WithCancelCause(bg)
+		cancel(errors.New("one\ntwo"))
+		_, err := Diagnose(ctx, fl.locker())
+		require.EqualError(t, err, "redlock: diagnose: one; two")
 	})
 }
 
-func releasedAtOnce(l *Locker) error {
-	k, err := l.TryAcquire(bg, "x", time.Minute)
-	if err != nil {
-		return err
+// planted sets a terminal's colour, reverses the direction of its text, and is long.
+var planted = "\x1b[31m\n\u202e" + strings.Repeat("z", 10<<10)
+
+// requireShowable fails if an error or a report, in any form in which programs print it, contains control
+// characters, or a text that is too long.
+func requireShowable(t *testing.T, err error, reports ...*Report) {
+	t.Helper()
+	texts := []string{err.Error()}
+	for _, r := range reports {
+		encoded, err := json.Marshal(r)
+		require.NoError(t, err)
+		texts = append(texts, fmt.Sprintf("%v", *r), fmt.Sprintf("%+v", *r), string(encoded))
 	}
-	return k.Release(bg)
-}
-
-func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		fl.masters[0].SetInfo("maxmemory", "1000")
-		fl.masters[0].SetInfo("maxmemory_policy", "volatile-lru")
-		fl.masters[1].Deny("INFO")
-		for _, c := range []struct {
-			opts    []Option
-			granted int
-		}{
-			{nil, 1},
-			{[]Option{WithUnsafeNodes("n1")}, 2},
-			{[]Option{WithUnsafeNodes("n1"), WithUnsafeNodes("n2", "n3")}, 3},
-		} {
-			l := fl.locker(c.opts...)
-			k, err := l.TryAcquire(bg, "x", time.Minute)
-			fl.answered()
-			if c.granted < 2 {
-				matches(t, err, ErrNoQuorum, ErrUnfit)
-				require.ErrorContains(t, err, "n1 deletes keys when its memory is full (volatile-lru")
-				require.ErrorContains(t, err, "n2 does not answer INFO")
-				require.Equal(t, []Outcome{OutcomeFailed, OutcomeFailed}, votes(t, err)[:2])
-				continue
-			}
-			require.NoError(t, err)
-			require.Equal(t, c.granted, fl.keys("x"))
-			require.NoError(t, k.Release(bg))
-			fl.answered()
-			require.Empty(t, fl.left())
+	for _, text := range texts {
+		require.NotContains(t, text, strings.Repeat("z", 520))
+		for _, r := range text {
+			require.True(t, unicode.IsPrint(r), "%q in %q", r, text)
 		}
-		refuses(t, func() error { _, err := New(fl.locker().nodes, WithUnsafeNodes("n4")); return err }(), "n4", "n1", "WithUnsafeNodes")
-	})
-}
-
-// A lock that is held meanwhile is not lost: its keys on a majority remain, and the release also
-// reaches the unfit node.
-func TestANodeThatBecomesUnfitDuringAHoldIsStillReleased(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		l := fl.locker()
-		k, err := l.Acquire(bg, "x", time.Minute)
-		require.NoError(t, err)
-		fl.masters[0].SetInfo("role", "slave")
-		time.Sleep(11 * time.Second)
-		require.NoError(t, k.Extend(bg, time.Minute))
-		require.NoError(t, k.Release(bg))
-		fl.answered()
-		require.Empty(t, fl.left())
-		fl.masters[0].SetInfo("role", "")
-		time.Sleep(recheckAfter + time.Millisecond)
-		k, err = l.Acquire(bg, "x", time.Minute)
-		require.NoError(t, err)
-		fl.answered()
-		require.Equal(t, 3, fl.keys("x"), "it was cured, and votes again")
-		require.NoError(t, k.Release(bg))
-	})
+	}
 }

@@ -1,4 +1,4 @@
-package command
+package examine
 
 import (
 	"errors"
@@ -6,20 +6,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
 )
-
-// NamedError is why a server can't be used whose address is not in the node's URL, because other
-// servers named it.
-type NamedError struct {
-	Err   error
-	Named string // who named which address, and what to set if clients can't reach it
-}
-
-// Error returns the reason, and who named the address.
-func (e *NamedError) Error() string { return e.Err.Error() + "; " + e.Named }
-
-// Unwrap returns the reason.
-func (e *NamedError) Unwrap() error { return e.Err }
 
 // cures has what to do about the errors of servers that let no connection in, by their codes.
 var cures = []struct{ code, cure string }{
@@ -31,8 +21,8 @@ var cures = []struct{ code, cure string }{
 
 // Unreachable returns the finding about a node, or a server of it, that could not be examined within a
 // time.
-func Unreachable(node string, err error, within time.Duration) Finding {
-	var named *NamedError
+func Unreachable(node string, err error, within time.Duration) command.Finding {
+	var named *door.NamedError
 	isNamed := errors.As(err, &named)
 	if isNamed {
 		err = named.Err
@@ -41,7 +31,7 @@ func Unreachable(node string, err error, within time.Duration) Finding {
 	if isNamed {
 		why += "; " + named.Named
 	}
-	return Finding{Error, CodeUnreachable, fmt.Sprintf("%s could not be examined: %s", node, why)}
+	return command.Finding{Grade: command.Error, Code: codeUnreachable, Text: fmt.Sprintf("%s could not be examined: %s", node, why)}
 }
 
 // unreachableReason returns what is wrong, and the cure. The URL is not to be corrected if other servers
@@ -49,7 +39,7 @@ func Unreachable(node string, err error, within time.Duration) Finding {
 func unreachableReason(err error, named bool, within time.Duration) string {
 	why := err.Error()
 	switch {
-	case errors.Is(err, ErrTimeout), strings.HasSuffix(why, "i/o timeout"), strings.HasSuffix(why, "context deadline exceeded"):
+	case errors.Is(err, command.ErrTimeout), strings.HasSuffix(why, "i/o timeout"), strings.HasSuffix(why, "context deadline exceeded"):
 		return fmt.Sprintf("no answer within %v: its process may be frozen or overloaded, or a firewall drops the packets: look at the process "+
 			"(SIGCONT resumes one that was stopped), at its machine's load, and at SLOWLOG", within)
 	case errors.Is(err, syscall.ECONNREFUSED) && named:

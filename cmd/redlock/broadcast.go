@@ -1,13 +1,14 @@
-package vote
+package main
 
 import (
 	"sync"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// Broadcast is a request to every node whose answers are collected without a vote.
-type Broadcast struct {
+// broadcast is a request to every node whose answers are collected without a vote.
+type broadcast struct {
 	reqs []command.Request
 	cmds []command.Command
 	done chan struct{} // closed when every node has answered
@@ -17,16 +18,16 @@ type Broadcast struct {
 	pending int
 }
 
-// Broadcast submits to each node the request that fill makes for it.
-func (g *Group) Broadcast(fill func(node int, r *command.Request)) *Broadcast {
+// newBroadcast submits to each node the request that fill makes.
+func newBroadcast(g *vote.Group, fill func(r *command.Request)) *broadcast {
 	n := len(g.Nodes)
-	b := &Broadcast{
+	b := &broadcast{
 		reqs: make([]command.Request, n), cmds: make([]command.Command, n), done: make(chan struct{}),
 		replies: make([]*command.Reply, n), pending: n,
 	}
 	for i, node := range g.Nodes {
 		r, c := &b.reqs[i], &b.cmds[i]
-		fill(i, r)
+		fill(r)
 		r.NodeSet = g.Set
 		c.Fill(r, i, (*collector)(b))
 		node.Submit(c)
@@ -34,18 +35,15 @@ func (g *Group) Broadcast(fill func(node int, r *command.Request)) *Broadcast {
 	return b
 }
 
-// Done returns a channel that is closed when every node has answered.
-func (b *Broadcast) Done() <-chan struct{} { return b.done }
-
-// Replies returns a copy of the answers so far, nil for a node that has not answered.
-func (b *Broadcast) Replies() []*command.Reply {
+// snapshot returns a copy of the answers so far, nil for a node that has not answered.
+func (b *broadcast) snapshot() []*command.Reply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]*command.Reply(nil), b.replies...)
 }
 
-// collector is the nodes' view of a Broadcast.
-type collector Broadcast
+// collector is the nodes' view of a broadcast.
+type collector broadcast
 
 // Answer records one node's answer.
 func (b *collector) Answer(c *command.Command, r command.Reply) {

@@ -1,28 +1,22 @@
-package redlock
+package doctor
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/examine"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
-	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
+	"github.com/quorumlock/go-redlock/redlock"
 )
-
-// grades returns all findings of a report in short form.
-func grades(r *doctor.Report) (short []string) {
-	for _, f := range r.All() {
-		short = append(short, string(f.Grade)+" "+f.Code)
-	}
-	return short
-}
 
 func TestADiagnosisScansNoKeysAndMarksNothing(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		l := fl.locker(WithRestartGuard(admitTTL))
+		l := fl.locker(redlock.WithRestartGuard(admitTTL))
 		diagnosed(t, l)
 		require.Zero(t, fl.count("SCAN"))
 		_ = l.Healthy(bg)
@@ -33,14 +27,10 @@ func TestADiagnosisScansNoKeysAndMarksNothing(t *testing.T) {
 }
 
 // guarding returns how a Locker with these options reports the marker on n1.
-func guarding(t *testing.T, fl *testbed, opts ...Option) (doctor.Node, []string) {
+func guarding(t *testing.T, fl *testbed, opts ...redlock.Option) (Node, []string) {
 	t.Helper()
 	l := fl.locker(opts...)
-	defer func() {
-		for _, n := range l.nodes {
-			_ = n.(*pool.Node).Close()
-		}
-	}()
+	defer end(l)
 	r, _ := diagnosed(t, l)
 	var texts []string
 	for _, f := range r.Nodes[0].Findings {
@@ -53,8 +43,8 @@ func guarding(t *testing.T, fl *testbed, opts ...Option) (doctor.Node, []string)
 
 func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
-		m, guarded := fl.masters[0], WithRestartGuard(admitTTL)
-		requireState := func(opts []Option, state string, left time.Duration, words string) {
+		m, guarded := fl.masters[0], redlock.WithRestartGuard(admitTTL)
+		requireState := func(opts []redlock.Option, state string, left time.Duration, words string) {
 			t.Helper()
 			n, texts := guarding(t, fl, opts...)
 			require.Equal(t, state, n.Guard)
@@ -66,46 +56,45 @@ func TestADiagnosisReportsTheGuardStateOfANode(t *testing.T) {
 			require.Len(t, texts, 1)
 			require.Contains(t, texts[0], words)
 		}
-		ours := []Option{guarded}
+		ours := []redlock.Option{guarded}
 		requireState(nil, "", 0, "")
 		n, _ := guarding(t, fl, ours...)
-		require.Equal(t, doctor.Note, n.Findings[0].Grade)
+		require.Equal(t, Note, n.Findings[0].Grade)
 		require.Contains(t, n.Findings[0].Text, "forgets locks when it is restarted: the guard keeps it from voting")
-		requireState(ours, guard.StateNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
+		requireState(ours, examine.StateNone, 0, "note: n1 has no marker of the restart guard: the first acquisition quarantines the node for 2m0s")
 
 		l := fl.locker(guarded)
-		require.ErrorIs(t, tried(l), ErrQuarantined)
+		require.ErrorIs(t, tried(l), redlock.ErrQuarantined)
 		time.Sleep(4 * time.Second)
-		requireState(ours, guard.StateQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
-		requireState(nil, guard.StateQuarantined, 116*time.Second, "error: n1 is guarded")
-		requireState([]Option{WithRestartGuard(time.Minute)}, guard.StateForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
-		fl.close(l)
+		requireState(ours, examine.StateQuarantined, 116*time.Second, "warning: n1 is quarantined for 1m56s more")
+		requireState(nil, examine.StateQuarantined, 116*time.Second, "error: n1 is guarded")
+		requireState([]redlock.Option{redlock.WithRestartGuard(time.Minute)}, examine.StateForeign, 0, "error: n1 is guarded by clients with other settings (maxTTL is 2m0s there and 1m0s here)")
+		end(l)
 		time.Sleep(2 * time.Minute)
-		requireState(ours, guard.StateQuarantined, 0, "")
+		requireState(ours, examine.StateQuarantined, 0, "")
 
 		require.NoError(t, releasedAtOnce(fl.locker(guarded)))
-		requireState(ours, guard.StateOK, 0, "")
-		requireState(nil, guard.StateOK, 0, "with a maxTTL of 2m0s")
+		requireState(ours, examine.StateOK, 0, "")
+		requireState(nil, examine.StateOK, 0, "with a maxTTL of 2m0s")
 		marker, _ := m.Get(guard.Key)
 		require.NoError(t, m.Restart(true))
-		requireState(ours, guard.StateOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
+		requireState(ours, examine.StateOutdated, 0, "warning: n1 was restarted or promoted since it was marked")
 		m.Set(guard.Key, strings.Replace(marker, "|n1|", "|n7|", 1), 0)
-		requireState(ours, guard.StateForeign, 0, `the node is called "n7" there and "n1" here`)
+		requireState(ours, examine.StateForeign, 0, `the node is called "n7" there and "n1" here`)
 		m.Set(guard.Key, "1|what|ever", 0)
-		requireState(ours, guard.StateUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
+		requireState(ours, examine.StateUnreadable, 0, "error: n1 has a redlock:guard that can't be read (its version is not 2)")
 		m.PushList(guard.Key)
-		requireState(ours, guard.StateUnreadable, 0, "(WRONGTYPE")
+		requireState(ours, examine.StateUnreadable, 0, "(WRONGTYPE")
 	})
 }
 
 func TestAnotherListOfNodesIsNamed(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		_, err := fl.locker(WithRestartGuard(admitTTL)).Admit(bg)
+		_, err := Admit(bg, fl.locker(redlock.WithRestartGuard(admitTTL)))
 		require.NoError(t, err)
-		less := fl.process()
-		less.masters = fl.masters[:1]
-		n, texts := guarding(t, less, WithRestartGuard(admitTTL))
-		require.Equal(t, guard.StateForeign, n.Guard)
+		less := &testbed{t: fl.t, masters: fl.masters[:1]}
+		n, texts := guarding(t, less, redlock.WithRestartGuard(admitTTL))
+		require.Equal(t, examine.StateForeign, n.Guard)
 		require.Contains(t, texts[0], "the list of the nodes' names is another one")
 	})
 }
@@ -121,7 +110,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 			}
 			return "", false
 		})
-		warned := func(opts ...Option) string {
+		warned := func(opts ...redlock.Option) string {
 			var texts strings.Builder
 			r, _ := diagnosed(t, fl.locker(opts...))
 			for _, f := range r.Nodes[0].Findings {
@@ -131,7 +120,7 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 			}
 			return texts.String()
 		}
-		guarded := WithRestartGuard(admitTTL)
+		guarded := redlock.WithRestartGuard(admitTTL)
 		require.Empty(t, warned(guarded), "it never had a replica")
 		for field, value := range map[string]string{"connected_slaves": "1", "repl_backlog_active": "1", "master_replid2": strings.Repeat("ab", 20)} {
 			m.SetInfo(field, value)
@@ -148,27 +137,18 @@ func TestABacklogThatForgetsItsHistoryIsAWarningUnderTheGuard(t *testing.T) {
 	})
 }
 
-// docs/dev/hazards.md H112: a client without the guard may read guarded nodes, and do nothing else.
-func TestAClientWithoutTheGuardMayOnlyInspectGuardedNodes(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		ours := fl.locker(WithRestartGuard(admitTTL))
-		_, err := ours.Admit(bg)
-		require.NoError(t, err)
-		k, err := ours.Acquire(bg, "y", time.Minute)
-		require.NoError(t, err)
-		claim, err := k.Detach()
-		require.NoError(t, err)
-
-		l := fl.process().locker()
-		for range 2 { // also after a read was allowed
-			s, err := l.Inspect(bg, "y")
-			require.NoError(t, err)
-			require.True(t, s.Held)
-			matches(t, tried(l), ErrNoQuorum, ErrUnfit)
-			matches(t, l.Healthy(bg), ErrNoQuorum, ErrUnfit)
-			_, err = l.Resume(bg, claim)
-			matches(t, err, ErrNoQuorum, ErrUnfit)
-			require.ErrorContains(t, err, "use WithRestartGuard")
-		}
-	})
+func TestTheMarkersOfOthersArePrintable(t *testing.T) {
+	for _, marker := range []string{planted, "2|r|0|60000|0|f|" + url.QueryEscape(planted) + "|ok", "2|r|0|60000|0|f|n|" + planted} {
+		inBubble(t, 3, func(fl *testbed) {
+			fl.each(func(m *fakeredis.Master) { m.Set(guard.Key, marker, 0) })
+			report, _ := diagnosed(t, fl.locker())
+			require.True(t, report.Failed())
+			l := fl.locker(redlock.WithRestartGuard(admitTTL))
+			guarded, _ := diagnosed(t, l)
+			require.True(t, guarded.Failed())
+			refused, err := Admit(bg, l)
+			require.ErrorIs(t, err, ErrNotAdmitted)
+			requireShowable(t, err, report, guarded, refused)
+		})
+	}
 }

@@ -1,0 +1,100 @@
+// Package door is how package doctor and the command get behind the API: to the settings of a Locker, and
+// to the servers of a node. So they use what the Locker uses, and users see no method for it. A second list
+// of settings could differ, and write markers that stop all clients.
+package door
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
+)
+
+// SettingsOf returns the settings of a *redlock.Locker, or redlock.ErrClosed. Package redlock sets it.
+var SettingsOf func(locker any) (Settings, error)
+
+// Settings are what a Locker was made with.
+type Settings struct {
+	Nodes   []Node
+	Guard   *guard.Settings        // the restart guard; nil without
+	Exempts func(node string) bool // reports whether a node votes although it is unfit
+	Prefix  string                 // of the locks' keys
+	Fencing bool
+	// Clustered reports that at least one node is a Redis Cluster.
+	Clustered bool
+	Timeout   time.Duration // for an answer of a node
+	Clock     clock.Clock
+}
+
+// Node is a redlock.Node.
+type Node interface{ Name() string }
+
+// ServersOf returns the servers of a *pool.Node: one, or the masters of a Cluster, once its slot map is
+// known. Package pool sets it. For another node it returns an error.
+var ServersOf func(ctx context.Context, node any) (Servers, error)
+
+// Servers are the servers of a node.
+type Servers struct {
+	All []Server
+	// Cluster reports that the node is a Redis Cluster. Unserved of its slots have no master; Gap says why,
+	// and what to do.
+	Cluster  bool
+	Unserved int
+	Gap      string
+	// Sentinels returns the last answers of the node's Sentinels. It is nil without Sentinels.
+	Sentinels func() []SentinelAnswer
+}
+
+// Server is a server of a node.
+type Server interface {
+	// Name returns the name of the node, and the address if the node is a Cluster.
+	Name() string
+	// Dial connects as the node does, by its dial, with its TLS, credentials and database. It ends with ctx,
+	// with the node, and after the dial timeout.
+	Dial(ctx context.Context) (Conn, error)
+}
+
+// Conn is a connection that its owner alone uses. It ends with the node at the latest. Its errors are no
+// context's, but for the cause of a context that has one.
+type Conn interface {
+	// Facts returns what the server said of itself when the connection was made, and Findings what is wrong
+	// with it by that.
+	Facts() command.Facts
+	Findings() []command.Finding
+	// Address returns the address that the node's Sentinels named; it is empty without Sentinels.
+	Address() string
+	// Run sends all calls in one flush, and takes their replies in order. The first error of a Take is
+	// returned after all replies were read. When ctx is done it closes the socket.
+	Run(ctx context.Context, calls ...Call) error
+	Close()
+}
+
+// Call is a command, and what takes its reply. An error of the server has the type *pool.ServerError.
+type Call struct {
+	Name string
+	Args []any
+	Take func(reply any, err error) error
+}
+
+// SentinelAnswer is the last answer of one Sentinel of a node.
+type SentinelAnswer struct {
+	Address string // of the Sentinel
+	Master  string // the master that it named; empty if it knows none, or has not answered yet
+	Others  int    // the number of other Sentinels that it knows
+	Err     string // why it could not be queried since; empty if it could
+}
+
+// NamedError is why a server can't be used whose address is not in the node's URL, because other
+// servers named it.
+type NamedError struct {
+	Err   error
+	Named string // who named which address, and what to set if clients can't reach it
+}
+
+// Error returns the reason, and who named the address.
+func (e *NamedError) Error() string { return e.Err.Error() + "; " + e.Named }
+
+// Unwrap returns the reason.
+func (e *NamedError) Unwrap() error { return e.Err }

@@ -1,0 +1,60 @@
+package examine
+
+import (
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+)
+
+// Diagnosis is what the examination of a node found: fresh facts, and what only the doctor needs.
+type Diagnosis struct {
+	command.Facts
+	address string // that Sentinels named
+	// RoundTrip is the duration of one request.
+	RoundTrip time.Duration
+	// ClockRead reports whether the node's clock could be read. Offset is how far it was ahead of
+	// this machine's clock, to within half of the round trip.
+	ClockRead bool
+	Offset    time.Duration
+	Time      int64 // of the node, in Unix microseconds; 0 if it could not be read
+	// Fsync is appendfsync ("always", "everysec", "no"), and Snapshots reports whether save
+	// points are configured. Configured reports whether the right to CONFIG GET allowed both to
+	// be read.
+	Configured bool
+	Fsync      string
+	Snapshots  bool
+	// BacklogTTL is repl-backlog-ttl, in seconds. It is empty if it cannot be read.
+	BacklogTTL string
+	// Scanned reports that the keys were scanned. LiveKey is a key with a TTL outside of our own
+	// namespace, and LiveKeyTTL its TTL; LiveKey is empty if there is none. ScanDenied is why the
+	// server did not allow the scan.
+	Scanned    bool
+	ScanDenied string
+	LiveKey    string
+	LiveKeyTTL time.Duration
+	// MissingRights are the rights that the user of the connection lacks: commands ("set",
+	// "client|kill"), and patterns of keys and channels in the form of ACL SETUSER
+	// ("~redlock:guard", "&redlock:free:app/*").
+	MissingRights []string
+	// UnknownCommands are the commands that the server does not know, named as rights are.
+	UnknownCommands []string
+	// Findings are the conclusions from all this.
+	Findings []command.Finding
+}
+
+// Persistence describes what the node keeps across a restart.
+func (e *Diagnosis) Persistence() string {
+	switch {
+	case e.Unread != "" || e.Role == "":
+		return "unknown"
+	case e.AOF && e.Configured:
+		return "AOF, fsync " + e.Fsync
+	case e.AOF:
+		return "AOF"
+	case !e.Configured:
+		return "no AOF"
+	case e.Snapshots:
+		return "snapshots"
+	}
+	return "none"
+}

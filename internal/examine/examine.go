@@ -1,0 +1,140 @@
+package examine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/wallclock"
+)
+
+// KeyPrefix and random characters form the key on which rights are probed.
+const KeyPrefix = command.Reserved + "doctor:"
+
+// Question says how nodes are examined.
+type Question struct {
+	// Key does not exist, and has KeyPrefix behind the prefix of the locks' keys. Rights are probed on it
+	// and, with fencing, on its Counters.
+	Key      string
+	Counters []string
+	Guard    *guard.Settings // the restart guard; nil without
+	Scan     bool            // also scan all keys for live locks
+	Timeout  time.Duration   // of everything but the scan, which takes as long as the server answers
+	Clock    clock.Clock
+}
+
+// Node examines a node. An error says why that was not possible. Node returns when ctx ends.
+func (q *Question) Node(ctx context.Context, n door.Node) (*Diagnosis, error) {
+	began := q.Clock.Now()
+	soon, cancel := context.WithTimeoutCause(ctx, q.Timeout, command.ErrTimeout)
+	defer cancel()
+	servers, err := door.ServersOf(soon, n)
+	if err != nil {
+		return nil, err
+	}
+	// Each goroutine writes only its own index, so the slices need no mutex.
+	each, errs := make([]*Diagnosis, len(servers.All)), make([]error, len(servers.All))
+	var wg sync.WaitGroup
+	for i, s := range servers.All {
+		wg.Go(func() { each[i], errs[i] = q.server(ctx, soon, s, servers) })
+	}
+	wg.Wait()
+	if servers.Cluster {
+		return ofCluster(n.Name(), servers, each, errs, q.Clock.Now().Sub(began))
+	}
+	found := each[0]
+	if found != nil && servers.Sentinels != nil {
+		found.Findings = append(found.Findings, sentinelFindings(n.Name(), found.address, servers.Sentinels())...)
+	}
+	return found, errs[0]
+}
+
+// server dials, asks everything, and closes the connection. soon bounds what takes a few round trips only.
+func (q *Question) server(ctx, soon context.Context, s door.Server, of door.Servers) (*Diagnosis, error) {
+	conn, err := s.Dial(soon)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	found := &Diagnosis{Facts: conn.Facts(), address: conn.Address()}
+	if err := q.measureClock(soon, conn, found); err != nil {
+		return nil, err
+	}
+	// All of the probes go out in one flush, so a report costs few round trips to each node.
+	if err := conn.Run(soon, append(readConfig(found), q.probes(found, of.Cluster)...)...); err != nil {
+		return nil, err
+	}
+	found.Findings = append(conn.Findings(), q.findings(s.Name(), found)...)
+	if q.Scan {
+		err = scanForLocks(ctx, conn, found)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// measureClock sends TIME alone, so that the round trip is that of one command. It compares the
+// node's clock with that of this machine in the middle of the round trip.
+func (q *Question) measureClock(ctx context.Context, conn door.Conn, found *Diagnosis) error {
+	// The duration is measured by the steady clock. Only the difference to the node needs the wall
+	// clock.
+	began, ours := q.Clock.Now(), wallclock.Micros()
+	err := conn.Run(ctx, door.Call{Name: "TIME", Take: func(reply any, err error) error {
+		found.Time = serverTime(reply, err)
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	found.RoundTrip = q.Clock.Now().Sub(began)
+	ours += found.RoundTrip.Microseconds() / 2
+	// Without the right to TIME there is nothing to compare.
+	if found.ClockRead = found.Time != 0; found.ClockRead {
+		found.Offset = time.Duration(found.Time-ours) * time.Microsecond
+	}
+	return nil
+}
+
+// maxTime is the latest time that is accepted, in Unix seconds: the year 2242. Clocks are compared in
+// nanoseconds, which must not overflow.
+const maxTime = 1 << 33
+
+// serverTime returns the reply to TIME in Unix microseconds, and 0 if it is denied or not a time.
+func serverTime(reply any, err error) int64 {
+	parts, err := redis.Int64s(reply, err)
+	// A clock that is far off would overflow the comparison, so it counts as unread.
+	if err != nil || len(parts) != 2 || parts[0] < 0 || parts[0] > maxTime || parts[1] < 0 || parts[1] >= 1e6 {
+		return 0
+	}
+	return parts[0]*1e6 + parts[1]
+}
+
+// readConfig returns the calls that read settings which INFO does not contain. A user without the
+// right to CONFIG GET gets none of them, which is no error.
+func readConfig(found *Diagnosis) []door.Call {
+	read := func(setting string, take func(value string)) door.Call {
+		return door.Call{Name: "CONFIG", Args: []any{"GET", setting}, Take: func(reply any, err error) error {
+			pair, err := redis.Strings(reply, err)
+			// A server that does not know the setting answers with an empty list.
+			if err == nil && len(pair) == 2 {
+				found.Configured = true
+				// The value appears in reports, and a server can send anything.
+				take(oneline.Printable(pair[1]))
+			}
+			return nil
+		}}
+	}
+	return []door.Call{
+		read("appendfsync", func(v string) { found.Fsync = v }),
+		read("save", func(v string) { found.Snapshots = v != "" }),
+		read("repl-backlog-ttl", func(v string) { found.BacklogTTL = v }),
+	}
+}

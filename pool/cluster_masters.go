@@ -1,0 +1,110 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
+)
+
+// masters returns the shards with slots, ordered by address, and the number of slots without one.
+func (cl *cluster) masters() (all []*shard, unserved int) {
+	cl.mu.Lock()
+	// The result is a copy, so the caller uses the shards without the mutex. Under it no shard may
+	// be called: its pipelines take their own mutex first.
+	defer cl.mu.Unlock()
+	seen := make(map[*shard]bool, len(cl.shards))
+	for _, sh := range cl.slotOwners {
+		switch {
+		// No master has announced the slot, or the map left it out.
+		case sh == nil:
+			unserved++
+		case !seen[sh]:
+			seen[sh] = true
+			all = append(all, sh)
+		}
+	}
+	// The order of the slots changes with every reshard. The order of the addresses does not, so
+	// the reports of two runs are comparable.
+	slices.SortFunc(all, func(a, b *shard) int { return strings.Compare(a.address, b.address) })
+	return all, unserved
+}
+
+// whyUnserved returns why slots have no master, and what to do.
+func (cl *cluster) whyUnserved() string {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if cl.gap != "" {
+		return cl.gap
+	}
+	return "bring their masters back, or CLUSTER ADDSLOTS"
+}
+
+// pingAll answers a Ping when all masters have, because a lock may be on any of them.
+func (cl *cluster) pingAll(c *command.Command) {
+	all, unserved := cl.masters()
+	if unserved > 0 {
+		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
+		// whole.
+		reject(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots,
+			cl.whyUnserved()))
+		return
+	}
+	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
+	// fails and no copy is sent. A later Cancel reports that the command may have left the process.
+	if !c.MarkSent() {
+		c.Fail(command.ErrGivenUp)
+		return
+	}
+	// left is complete before the first submit, because a master may answer inside submit.
+	p := &pings{command: c, left: len(all), reply: command.Reply{Outcome: command.Granted}}
+	for _, sh := range all {
+		// Each master gets a copy, because a command can be in one queue only and is answered once.
+		each := &command.Command{Request: c.Request, Node: c.Node, To: p}
+		sh.node.pipeline.submit(each)
+	}
+}
+
+// pings counts the answers to pingAll.
+type pings struct {
+	command *command.Command
+
+	mu    sync.Mutex // guards what follows; nothing is called under it
+	left  int
+	reply command.Reply // the first answer that is not a grant
+}
+
+// Answer receives the answer of one master. It answers the command after the mutex is released.
+func (p *pings) Answer(_ *command.Command, r command.Reply) {
+	p.mu.Lock()
+	p.left--
+	// The first fault is kept, and later grants do not replace it.
+	if p.reply.Outcome == command.Granted {
+		p.reply = r
+	}
+	r, last := p.reply, p.left == 0
+	p.mu.Unlock()
+	if last {
+		// The masters' pings were sent apart from each other, so "not sent" of one says nothing
+		// about the whole command.
+		r.NotSent = false
+		p.command.Answer(r)
+	}
+}
+
+// servers returns all masters, once there is a slot map.
+func (cl *cluster) servers(ctx context.Context) (door.Servers, error) {
+	if err := cl.waitTopology(ctx); err != nil {
+		return door.Servers{}, err
+	}
+	all, unserved := cl.masters()
+	s := door.Servers{Cluster: true, Unserved: unserved, Gap: cl.whyUnserved()}
+	for _, sh := range all {
+		s.All = append(s.All, server{sh.node})
+	}
+	return s, nil
+}

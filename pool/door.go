@@ -1,0 +1,92 @@
+package pool
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
+)
+
+func init() {
+	door.ServersOf = func(ctx context.Context, node any) (door.Servers, error) {
+		if n, ok := node.(*Node); ok {
+			return n.kind.servers(ctx)
+		}
+		return door.Servers{}, errors.New("pool: not a node of this package")
+	}
+}
+
+// server is a node's server, or a master of a Cluster, as door shows it.
+type server struct{ node *Node }
+
+// Name returns the name in findings.
+func (s server) Name() string { return s.node.label }
+
+// Dial makes a connection, with the handshake of one that votes.
+func (s server) Dial(ctx context.Context) (door.Conn, error) {
+	n := s.node
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
+	defer cancel()
+	defer context.AfterFunc(n.life, cancel)() //nolint:contextcheck // both end it
+	raw, err := n.dialer.dial(ctx)
+	var f facts
+	if err == nil {
+		if f, err = n.handshake(ctx, raw); err != nil {
+			raw.close()
+		}
+	}
+	switch {
+	case err == nil:
+		return &ownConn{node: n, raw: raw, facts: f.Facts, keep: context.AfterFunc(n.life, raw.abort)}, nil //nolint:contextcheck // it lasts longer than ctx
+	case n.life.Err() != nil:
+		return nil, ErrClosed
+	}
+	return nil, withoutContextError(err)
+}
+
+// ownConn is a connection that is not a pipeline's.
+type ownConn struct {
+	node  *Node
+	raw   *rawConn
+	facts command.Facts
+	keep  func() bool // keeps the end of the node from closing it
+}
+
+// Facts returns what the handshake read.
+func (c *ownConn) Facts() command.Facts { return c.facts }
+
+// Findings returns what is wrong with the server, as far as that decides about a vote.
+func (c *ownConn) Findings() []command.Finding { return c.node.kind.findings(c.facts) }
+
+// Address returns the address that Sentinels named.
+func (c *ownConn) Address() string { return c.raw.address }
+
+// Run sends the calls, and takes their replies.
+func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
+	stop := context.AfterFunc(ctx, c.raw.abort)
+	defer stop()
+	steps := make([]step, len(calls))
+	for i, call := range calls {
+		steps[i] = step{call.Name, call.Args, func(reply any, err error) error { return call.Take(reply, serverError(err)) }}
+	}
+	err := c.raw.run(steps)
+	switch {
+	case err == nil:
+		return nil
+	case c.node.life.Err() != nil:
+		return ErrClosed
+	case ctx.Err() == nil:
+		return withoutContextError(err)
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return errors.New("pool: timeout or end of the context before the server answered")
+}
+
+// Close ends the connection.
+func (c *ownConn) Close() {
+	c.keep()
+	c.raw.close()
+}

@@ -1,0 +1,21 @@
+package redlock
+
+import "github.com/quorumlock/go-redlock/internal/door"
+
+func init() { door.SettingsOf = settingsFor }
+
+// settingsFor returns what package doctor and the command need to know of a Locker.
+func settingsFor(locker any) (door.Settings, error) {
+	l, _ := locker.(*Locker)
+	if l.isClosed() {
+		return door.Settings{}, ErrClosed
+	}
+	s := door.Settings{
+		Guard: l.nodeSet.Guard, Exempts: l.nodeSet.Exempts, Prefix: l.set.prefix, Fencing: l.set.fencing,
+		Clustered: l.clustered, Timeout: l.readTimeout(), Clock: l.set.clock,
+	}
+	for _, n := range l.nodes {
+		s.Nodes = append(s.Nodes, n)
+	}
+	return s, nil
+}
