@@ -250,5 +250,5 @@ func TestWhatAServerSaysIsPrintableAndShort(t *testing.T) {
 		require.ErrorAs(t, r.Err, &se)
 		require.LessOrEqual(t, len(se.Code), maxCode)
 	}
-	require.Equal(t, `mas\x1bter`, infoField("role:mas\x1bter\r\n", "role"))
+	require.Equal(t, `mas\x1bter`, command.InfoField("role:mas\x1bter\r\n", "role"))
 }

@@ -182,15 +182,15 @@ func (sh *shard) drain() {
 // severalSlots returns false. So a lock's script cannot read a marker beside the lock's key.
 func (*shard) severalSlots() bool { return false }
 
-// findings takes a member of a Cluster for a single master, and reports one that is none.
-func (sh *shard) findings(f command.Facts) []command.Finding {
+// faults takes a member of a Cluster for a single master, and reports one that is none.
+func (sh *shard) faults(f command.Facts) []command.Fault {
 	member := f.Mode == "cluster"
 	if member {
 		f.Mode = "standalone"
 	}
-	all := sh.single.findings(f)
+	all := sh.single.faults(f)
 	if !member && f.Unread == "" {
-		all = append(all, command.Finding{Grade: command.Error, Code: command.CodeCluster, Text: sh.node.label +
+		all = append(all, command.Fault{Code: command.CodeCluster, Text: sh.node.label +
 			" is no longer a member of a Redis Cluster: give its address as that of a single master"})
 	}
 	return all

@@ -57,7 +57,7 @@ type incoming struct {
 // newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
 // fit is decided here, before any command can reach it.
 func newPipeConn(pl *pipeline, s *rawConn, f facts) *pipeConn {
-	unfit := unfitError(pl.node.kind.findings(f.Facts))
+	unfit := unfitError(pl.node.kind.faults(f.Facts))
 	return &pipeConn{
 		pipeline: pl, raw: s, facts: f, wake: signal.New(), dead: make(chan struct{}),
 		merge: newMergeStates(pl.node), admission: admission{unfit: unfit},

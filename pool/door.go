@@ -56,8 +56,8 @@ type ownConn struct {
 // Facts returns what the handshake read.
 func (c *ownConn) Facts() command.Facts { return c.facts }
 
-// Findings returns what is wrong with the server, as far as that decides about a vote.
-func (c *ownConn) Findings() []command.Finding { return c.node.kind.findings(c.facts) }
+// Faults returns what keeps the server from voting.
+func (c *ownConn) Faults() []command.Fault { return c.node.kind.faults(c.facts) }
 
 // Address returns the address that Sentinels named.
 func (c *ownConn) Address() string { return c.raw.address }

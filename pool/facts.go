@@ -2,15 +2,12 @@ package pool
 
 import (
 	"errors"
-	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // facts are what the handshake of a connection read: about the server, and about the connection
@@ -33,30 +30,26 @@ func (f *facts) parse(reply any, err error) (loading bool) {
 	// The text may be large and is not kept: each field is copied out of it.
 	f.parseServer(info)
 	f.parsePersistence(info)
-	return infoField(info, "loading") == "1"
+	return command.InfoField(info, "loading") == "1"
 }
 
 // parseServer reads the sections about the server and its replication.
 func (f *facts) parseServer(info string) {
-	f.RunID, f.Version = infoField(info, "run_id"), infoField(info, "redis_version")
-	f.Mode, f.Role = infoField(info, "redis_mode"), infoField(info, "role")
+	f.RunID, f.Version = command.InfoField(info, "run_id"), command.InfoField(info, "redis_version")
+	f.Mode, f.Role = command.InfoField(info, "redis_mode"), command.InfoField(info, "role")
 	if f.Mode == "" {
-		f.Mode = infoField(info, "server_mode") // the name in Valkey
+		f.Mode = command.InfoField(info, "server_mode") // the name in Valkey
 	}
-	f.ReplID2 = infoField(info, "master_replid2")
+	f.ReplID2 = command.InfoField(info, "master_replid2")
 	// A master reports slave_read_only as well. There it says nothing.
-	f.Writable = f.Role == "slave" && infoField(info, "slave_read_only") == "0"
-	f.Backlog = infoField(info, "repl_backlog_active") == "1"
-	f.Replicas = infoCount(info, "connected_slaves")
-	f.Uptime = time.Duration(infoCount(info, "uptime_in_seconds")) * time.Second
+	f.Writable = f.Role == "slave" && command.InfoField(info, "slave_read_only") == "0"
 }
 
 // parsePersistence reads the sections about memory and persistence.
 func (f *facts) parsePersistence(info string) {
-	f.MaxMemory, f.Eviction = infoNumber(info, "maxmemory"), infoField(info, "maxmemory_policy")
-	f.AOF = infoField(info, "aof_enabled") == "1"
-	f.AOFFails = infoField(info, "aof_last_write_status") == "err"
-	f.SnapshotFails = infoField(info, "rdb_last_bgsave_status") == "err"
+	f.MaxMemory, _ = strconv.ParseInt(command.InfoField(info, "maxmemory"), 10, 64) // 0 if it is missing or not a number
+	f.Eviction = command.InfoField(info, "maxmemory_policy")
+	f.AOF = command.InfoField(info, "aof_enabled") == "1"
 }
 
 // parseMarker reads the reply to GET of the marker. A missing marker is no error, but an empty one
@@ -83,29 +76,6 @@ const maxMarker = 2 << 10
 func markerText(reply any, err error) (string, error) {
 	text, err := redis.Bytes(reply, err)
 	return string(text[:min(len(text), maxMarker)]), err
-}
-
-// infoField returns a field of a reply to INFO, or "". It clones the value, which would otherwise
-// keep the whole reply in memory for the life of the connection.
-func infoField(info, field string) string {
-	rest, ok := strings.CutPrefix(info, field+":")
-	if !ok {
-		// The first match counts. INFO has each field once.
-		_, rest, _ = strings.Cut(info, "\n"+field+":")
-	}
-	v, _, _ := strings.Cut(rest, "\n")
-	return strings.Clone(oneline.Printable(strings.TrimSpace(v)))
-}
-
-// infoNumber returns a field as a number, and 0 if it is missing or not a number.
-func infoNumber(info, field string) int64 {
-	n, _ := strconv.ParseInt(infoField(info, field), 10, 64)
-	return n
-}
-
-// infoCount returns a field as a count from 0 to the largest int32, and 0 if it is not a number.
-func infoCount(info, field string) int {
-	return int(max(0, min(infoNumber(info, field), math.MaxInt32)))
 }
 
 // database returns the database that CLIENT INFO names, or else the selected one.

@@ -19,75 +19,66 @@ func sound() command.Facts {
 	}
 }
 
-func TestAFitMasterHasNoFindings(t *testing.T) {
-	require.Empty(t, findings("a", 0, sound()))
+func TestAFitMasterHasNoFaults(t *testing.T) {
+	require.Empty(t, faultsOf("a", 0, sound()))
 	require.NoError(t, unfitError(nil))
 }
 
-// The text of a finding names the node and the remedy.
-func TestEachFactThatMattersIsAFinding(t *testing.T) {
+// The text of a fault names the node and the remedy.
+func TestEachFactThatMattersIsAFault(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(f *command.Facts)
-		grade  command.Grade
 		code   string
 		words  []string
 	}{
 		"INFO denied": {
 			func(f *command.Facts) { *f = command.Facts{Unread: "NOPERM no right to info"} },
-			command.Error, command.CodeUnreadable,
+			command.CodeUnreadable,
 			[]string{"NOPERM no right to info", "ACL SETUSER", "+info"},
 		},
-		"INFO says nothing":  {func(f *command.Facts) { *f = command.Facts{} }, command.Error, command.CodeUnreadable, []string{"run_id and role in INFO"}},
-		"no run ID":          {func(f *command.Facts) { f.RunID = "" }, command.Error, command.CodeUnreadable, []string{"does not report run_id in INFO", "redlocktest"}},
-		"no role":            {func(f *command.Facts) { f.Role = "" }, command.Error, command.CodeUnreadable, []string{"does not report role in INFO"}},
-		"a Sentinel's ID":    {func(f *command.Facts) { *f = command.Facts{Mode: "sentinel"} }, command.Error, command.CodeUnreadable, []string{"does not report run_id in INFO"}},
-		"Sentinel":           {func(f *command.Facts) { f.Mode, f.Role = "sentinel", "" }, command.Error, command.CodeSentinel, []string{"is a Sentinel"}},
-		"Cluster":            {func(f *command.Facts) { f.Mode = "cluster" }, command.Error, command.CodeCluster, []string{"cluster-enabled no"}},
-		"replica":            {func(f *command.Facts) { f.Role = "slave" }, command.Error, command.CodeReplica, []string{"is a replica", "REPLICAOF NO ONE"}},
-		"writable replica":   {func(f *command.Facts) { f.Role, f.Writable = "slave", true }, command.Error, command.CodeReplica, []string{"is a writable replica"}},
-		"a new kind of role": {func(f *command.Facts) { f.Role = "loader" }, command.Error, command.CodeReplica, nil},
-		"Redis 4":            {func(f *command.Facts) { f.Version = "4.0.9" }, command.Error, command.CodeVersion, []string{"Redis 4.0.9", "Redis 5"}},
-		"another database":   {func(f *command.Facts) { f.Database = 3 }, command.Error, command.CodeDatabase, []string{"database 3", "instead of 0"}},
+		"INFO says nothing":  {func(f *command.Facts) { *f = command.Facts{} }, command.CodeUnreadable, []string{"run_id and role in INFO"}},
+		"no run ID":          {func(f *command.Facts) { f.RunID = "" }, command.CodeUnreadable, []string{"does not report run_id in INFO", "redlocktest"}},
+		"no role":            {func(f *command.Facts) { f.Role = "" }, command.CodeUnreadable, []string{"does not report role in INFO"}},
+		"a Sentinel's ID":    {func(f *command.Facts) { *f = command.Facts{Mode: "sentinel"} }, command.CodeUnreadable, []string{"does not report run_id in INFO"}},
+		"Sentinel":           {func(f *command.Facts) { f.Mode, f.Role = "sentinel", "" }, command.CodeSentinel, []string{"is a Sentinel"}},
+		"Cluster":            {func(f *command.Facts) { f.Mode = "cluster" }, command.CodeCluster, []string{"cluster-enabled no"}},
+		"replica":            {func(f *command.Facts) { f.Role = "slave" }, command.CodeReplica, []string{"is a replica", "REPLICAOF NO ONE"}},
+		"writable replica":   {func(f *command.Facts) { f.Role, f.Writable = "slave", true }, command.CodeReplica, []string{"is a writable replica"}},
+		"a new kind of role": {func(f *command.Facts) { f.Role = "loader" }, command.CodeReplica, nil},
+		"Redis 4":            {func(f *command.Facts) { f.Version = "4.0.9" }, command.CodeVersion, []string{"Redis 4.0.9", "Redis 5"}},
+		"another database":   {func(f *command.Facts) { f.Database = 3 }, command.CodeDatabase, []string{"database 3", "instead of 0"}},
 		"locks are evicted": {
 			func(f *command.Facts) { f.MaxMemory, f.Eviction = 1<<20, "volatile-lru" },
-			command.Error, command.CodeEviction,
+			command.CodeEviction,
 			[]string{"volatile-lru", "maxmemory-policy noeviction"},
 		},
-		"all keys are":         {func(f *command.Facts) { f.MaxMemory, f.Eviction = 1, "allkeys-random" }, command.Error, command.CodeEviction, nil},
-		"they would be":        {func(f *command.Facts) { f.Eviction = "volatile-ttl" }, command.Note, command.CodeEviction, nil},
-		"the AOF fails":        {func(f *command.Facts) { f.AOFFails = true }, command.Warning, command.CodePersistence, []string{"append-only"}},
-		"the snapshot fails":   {func(f *command.Facts) { f.SnapshotFails = true }, command.Warning, command.CodePersistence, []string{"snapshot"}},
-		"it has been promoted": {func(f *command.Facts) { f.ReplID2 = "00ab" }, command.Note, command.CodeHistory, nil},
+		"all keys are": {func(f *command.Facts) { f.MaxMemory, f.Eviction = 1, "allkeys-random" }, command.CodeEviction, nil},
 	} {
 		f := sound()
 		c.change(&f)
-		all := findings("node-a", 0, f)
+		all := faultsOf("node-a", 0, f)
 		require.Len(t, all, 1, what)
-		require.Equal(t, c.grade, all[0].Grade, what)
 		require.Equal(t, c.code, all[0].Code, what)
 		for _, w := range append(c.words, "node-a") {
 			require.Contains(t, all[0].Text, w, what)
 		}
-		if c.grade == command.Error {
-			require.ErrorIs(t, unfitError(all), command.ErrUnfit, what)
-			require.ErrorContains(t, unfitError(all), all[0].Text, what)
-		} else {
-			require.NoError(t, unfitError(all), what)
-		}
+		require.ErrorIs(t, unfitError(all), command.ErrUnfit, what)
+		require.ErrorContains(t, unfitError(all), all[0].Text, what)
 	}
 }
 
-func TestWhatIsHarmlessIsNoFinding(t *testing.T) {
+func TestWhatIsHarmlessIsNoFault(t *testing.T) {
 	for what, change := range map[string]func(f *command.Facts){
+		"they would be evicted":  func(f *command.Facts) { f.Eviction = "volatile-ttl" },
+		"it has been promoted":   func(f *command.Facts) { f.ReplID2 = "00ab" },
 		"memory is bounded":      func(f *command.Facts) { f.MaxMemory = 1 << 30 },
 		"a server without both":  func(f *command.Facts) { f.Eviction, f.ReplID2 = "", "" },
 		"a version of its own":   func(f *command.Facts) { f.Version = "unstable" },
 		"a version of two parts": func(f *command.Facts) { f.Version = "10.1" },
-		"replicas of its own":    func(f *command.Facts) { f.Replicas = 2 },
 	} {
 		f := sound()
 		change(&f)
-		require.Empty(t, findings("a", 0, f), what)
+		require.Empty(t, faultsOf("a", 0, f), what)
 	}
 }
 

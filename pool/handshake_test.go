@@ -304,3 +304,40 @@ func TestAnErrorBeforeTheServerClosesASocketIsReported(t *testing.T) {
 	defer n.Close()
 	requireServerError(t, n, words)
 }
+
+func TestARunIDIsFoundInWhateverINFOSays(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nport:1\r\n": "abc",
+		"run_id:abc": "abc", "xrun_id:no\nrun_id: abc \n": "abc", "": "", "run_id": "", "run_id:": "",
+	} {
+		require.Equal(t, want, command.InfoField(info, "run_id"), "%q", info)
+	}
+}
+
+// The log has one line for each change of a connection.
+func TestTheLogReportsConnections(t *testing.T) {
+	var log bytes.Buffer
+	inBubble(t, func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		m.Stop()
+		time.Sleep(time.Minute)
+		require.NoError(t, m.Restart(false))
+		time.Sleep(time.Second)
+	})
+	require.Equal(t, 2, strings.Count(log.String(), `msg="redlock node: connected" node=n1`))
+	require.Equal(t, 1, strings.Count(log.String(), `msg="redlock node: dial failed" node=n1`), "120 dials failed")
+	require.Contains(t, log.String(), `level=WARN msg="redlock node: connection ended" node=n1 error=`)
+	require.True(t, strings.HasSuffix(log.String(), `level=INFO msg="redlock node: connection ended" node=n1`+"\n"), "a Close is nothing to warn of")
+
+	log.Reset()
+	inBubble(t, func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		c.Dial = (&gated{gate: make(chan error)}).Dial
+	}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		require.NoError(t, n.Close())
+	})
+	require.Empty(t, log.String(), "nor is a dial that Close ended")
+}

@@ -215,7 +215,7 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 		return
 	}
 	// Computed before the lock, because it builds texts.
-	unfit := unfitError(pc.pipeline.node.kind.findings(next.Facts))
+	unfit := unfitError(pc.pipeline.node.kind.faults(next.Facts))
 	pc.pipeline.mu.Lock()
 	// approved is cleared: the next command of each node set passes all checks again.
 	pc.facts, pc.unfit, pc.approved = next, unfit, nil

@@ -39,8 +39,8 @@ type kind interface {
 	// severalSlots reports whether a script may use keys of several slots: those of other locks, or the
 	// restart guard's marker.
 	severalSlots() bool
-	// findings returns the findings about the server, from its facts.
-	findings(f command.Facts) []command.Finding
+	// faults returns what keeps the server from voting, by its facts.
+	faults(f command.Facts) []command.Fault
 	// servers returns the servers of the node: see door.ServersOf.
 	servers(ctx context.Context) (door.Servers, error)
 	// addStats adds the counters that are not those of the node's pipelines.
@@ -78,8 +78,8 @@ func (single) connEnded(*pipeline) {}
 
 func (single) severalSlots() bool { return true }
 
-func (k single) findings(f command.Facts) []command.Finding {
-	return findings(k.node.label, k.node.cfg.Database, f)
+func (k single) faults(f command.Facts) []command.Fault {
+	return faultsOf(k.node.label, k.node.cfg.Database, f)
 }
 
 func (k single) servers(context.Context) (door.Servers, error) {

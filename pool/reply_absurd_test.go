@@ -1,26 +1,13 @@
 package pool
 
 import (
-	"math"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 )
-
-func TestAbsurdNumbersOfAServerAreClamped(t *testing.T) {
-	for text, want := range map[string]int{
-		"-1": 0, "7": 7, "9223372036854775807": math.MaxInt32, "99999999999999999999": math.MaxInt32, "1e9": 0, "x": 0, "": 0,
-	} {
-		var f facts
-		f.parse("run_id:a\r\nuptime_in_seconds:"+text+"\r\nconnected_slaves:"+text+"\r\n", nil)
-		require.Equal(t, want, f.Replicas, text)
-		require.Equal(t, time.Duration(want)*time.Second, f.Uptime, text)
-	}
-}
 
 // A connection keeps facts and a lock its votes. Neither may keep the replies from which they were
 // read.

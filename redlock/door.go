@@ -2,12 +2,11 @@ package redlock
 
 import "github.com/quorumlock/go-redlock/internal/door"
 
-func init() { door.SettingsOf = settingsFor }
+func init() { door.SettingsOf = settingsOfLocker }
 
-// settingsFor returns what package doctor and the command need to know of a Locker.
-func settingsFor(locker any) (door.Settings, error) {
-	l, _ := locker.(*Locker)
-	if l.isClosed() {
+func settingsOfLocker(locker any) (door.Settings, error) {
+	l, ok := locker.(*Locker)
+	if !ok || l.isClosed() {
 		return door.Settings{}, ErrClosed
 	}
 	s := door.Settings{

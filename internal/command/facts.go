@@ -1,6 +1,10 @@
 package command
 
-import "time"
+import (
+	"strings"
+
+	"github.com/quorumlock/go-redlock/internal/oneline"
+)
 
 // Facts are what a server reports about itself to one connection, as of the dial or the last
 // health check. A server may become a replica, or another server may take its address, while
@@ -13,26 +17,20 @@ type Facts struct {
 	RunID   string // of the server process; 40 hexadecimal digits
 	Version string // "7.0.15"
 	Mode    string // "standalone", "cluster" or "sentinel"
-	Uptime  time.Duration
 
 	Role     string // "master" or "slave", as INFO reports it
 	Writable bool   // a replica that accepts writes (docs/dev/hazards.md H35)
 	ReplID2  string // master_replid2: not all zeros if the server was a replica before
-	Replicas int    // connected replicas
 
 	MaxMemory int64  // bytes; 0: no limit
 	Eviction  string // maxmemory_policy
 
-	AOF           bool // the server keeps an append-only file
-	AOFFails      bool // the last write to it failed
-	SnapshotFails bool // the last snapshot failed
+	AOF bool // the server keeps an append-only file
 
 	// Marker is the restart guard's marker, in any form. It is empty if there is none, or if
 	// MarkerUnread says why it cannot be read.
 	Marker       string
 	MarkerUnread string
-	// Backlog reports a replication backlog: the server has, or had, a replica.
-	Backlog bool
 
 	// Database is the database of the connection: as CLIENT INFO reports it (Redis 6.2),
 	// otherwise the selected one.
@@ -43,4 +41,16 @@ type Facts struct {
 // replication history. If not, everything known about the server has to be read again.
 func (f Facts) SameServer(g Facts) bool {
 	return f.RunID == g.RunID && f.Role == g.Role && f.ReplID2 == g.ReplID2
+}
+
+// InfoField returns a field of a reply to INFO, or "". It clones the value, which would otherwise
+// keep the whole reply in memory for the life of the connection.
+func InfoField(info, field string) string {
+	rest, ok := strings.CutPrefix(info, field+":")
+	if !ok {
+		// The first match counts. INFO has each field once.
+		_, rest, _ = strings.Cut(info, "\n"+field+":")
+	}
+	v, _, _ := strings.Cut(rest, "\n")
+	return strings.Clone(oneline.Printable(strings.TrimSpace(v)))
 }

@@ -95,9 +95,9 @@ func (s *NodeSet) Leave(runID, node string) {
 	}
 }
 
-// Duplicate returns the finding that two nodes are one server.
-func Duplicate(first, second, runID string) Finding {
-	return Finding{Error, CodeDuplicate, fmt.Sprintf(
+// Duplicate returns the fault that two nodes are one server.
+func Duplicate(first, second, runID string) Fault {
+	return Fault{CodeDuplicate, fmt.Sprintf(
 		"%s and %s are the same server (run_id %.8s…): it would vote twice, and one crash would take two votes; "+
 			"take one of the two out of the list and put another master in its place", first, second, runID)}
 }

@@ -59,10 +59,10 @@ type Server interface {
 // Conn is a connection that its owner alone uses. It ends with the node at the latest. Its errors are no
 // context's, but for the cause of a context that has one.
 type Conn interface {
-	// Facts returns what the server said of itself when the connection was made, and Findings what is wrong
-	// with it by that.
+	// Facts returns what the server said of itself when the connection was made, and Faults what keeps it
+	// from voting by that.
 	Facts() command.Facts
-	Findings() []command.Finding
+	Faults() []command.Fault
 	// Address returns the address that the node's Sentinels named; it is empty without Sentinels.
 	Address() string
 	// Run sends all calls in one flush, and takes their replies in order. The first error of a Take is

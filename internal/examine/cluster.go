@@ -1,7 +1,6 @@
 package examine
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // facts are those of the first one that answers; the findings are of all.
 func ofCluster(node string, of door.Servers, each []*Diagnosis, errs []error, within time.Duration) (*Diagnosis, error) {
 	var found *Diagnosis
-	var said []command.Finding
+	var said []Finding
 	replicas := 0
 	for i, e := range each {
 		if errs[i] != nil {
@@ -34,7 +33,8 @@ func ofCluster(node string, of door.Servers, each []*Diagnosis, errs []error, wi
 		said = append(said, e.Findings...)
 	}
 	if found == nil {
-		// No master could be examined, so the errors are all there is to report.
+		// No master could be examined, so the errors are all there is to report. A slot map names at least
+		// one master.
 		return nil, oneline.Join(errs...)
 	}
 	found.Replicas, found.Findings = replicas, slices.Concat(said, topologyFindings(node, of, replicas), clockFindings(node, each))
@@ -42,16 +42,16 @@ func ofCluster(node string, of door.Servers, each []*Diagnosis, errs []error, wi
 }
 
 // topologyFindings returns the findings about the whole Cluster.
-func topologyFindings(node string, of door.Servers, replicas int) (all []command.Finding) {
-	add := func(g command.Grade, format string, args ...any) {
-		all = append(all, command.Finding{Grade: g, Code: command.CodeCluster, Text: node + " " + fmt.Sprintf(format, args...)})
+func topologyFindings(node string, of door.Servers, replicas int) (all []Finding) {
+	add := func(g Grade, format string, args ...any) {
+		all = append(all, finding(g, command.CodeCluster, node+" "+format, args...))
 	}
-	add(command.Note, "is a Redis Cluster of %d masters, and one vote", len(of.All))
+	add(Note, "is a Redis Cluster of %d masters, and one vote", len(of.All))
 	if of.Unserved > 0 {
-		add(command.Error, "has %d of %d slots unassigned: %s", of.Unserved, command.Slots, of.Gap)
+		add(Error, "has %d of %d slots unassigned: %s", of.Unserved, command.Slots, of.Gap)
 	}
 	if replicas > 0 {
-		add(command.Warning, "may promote a replica that lacks the locks that its master granted last, and no restart guard keeps that one from "+
+		add(Warning, "may promote a replica that lacks the locks that its master granted last, and no restart guard keeps that one from "+
 			"voting: prefer single masters, or masters behind Sentinels")
 	}
 	return all
@@ -63,7 +63,7 @@ const maxSpread = 2 * time.Millisecond
 
 // clockFindings warns of masters whose clocks surely differ. Atomic slot migrations and failovers carry
 // expiries as instants, which the next master compares with its own clock (docs/nodes.md).
-func clockFindings(node string, each []*Diagnosis) []command.Finding {
+func clockFindings(node string, each []*Diagnosis) []Finding {
 	// Both orders of each pair are compared, so a negative difference is covered.
 	spread := time.Duration(0)
 	for _, a := range each {
@@ -78,7 +78,6 @@ func clockFindings(node string, each []*Diagnosis) []command.Finding {
 	if spread <= maxSpread {
 		return nil
 	}
-	return []command.Finding{{Grade: command.Warning, Code: CodeClock, Text: fmt.Sprintf("%s has masters whose clocks differ by %v: "+
-		"an atomic slot migration or a failover may end locks early by that much; run NTP on all of them",
-		node, spread.Round(time.Millisecond))}}
+	return []Finding{finding(Warning, CodeClock, "%s has masters whose clocks differ by %v: an atomic slot migration or a failover may end "+
+		"locks early by that much; run NTP on all of them", node, spread.Round(time.Millisecond))}
 }

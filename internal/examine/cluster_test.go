@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
@@ -92,7 +91,7 @@ func TestWhoNamedAnAddressThatDoesNotAnswerIsSaid(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *pool.Node) {
 		cl.Masters[2].Freeze()
 		found := examined(t, n, func(q *Question) { q.Timeout = time.Second }).Findings
-		i := slices.IndexFunc(found, func(f command.Finding) bool { return f.Code == codeUnreachable })
+		i := slices.IndexFunc(found, func(f Finding) bool { return f.Code == codeUnreachable })
 		require.Contains(t, found[i].Text, "n1 at c-3:6379 could not be examined: no answer within 1s: ")
 		require.Contains(t, found[i].Text, "its Cluster (c-1:6379) named c-3:6379: ")
 	})

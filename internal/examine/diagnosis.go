@@ -1,6 +1,8 @@
 package examine
 
 import (
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -17,6 +19,12 @@ type Diagnosis struct {
 	ClockRead bool
 	Offset    time.Duration
 	Time      int64 // of the node, in Unix microseconds; 0 if it could not be read
+	Uptime    time.Duration
+	Replicas  int // connected replicas
+	// Backlog reports a replication backlog: the server has, or had, a replica.
+	Backlog bool
+	// The last write to the append-only file, or the last snapshot, failed.
+	AOFFails, SnapshotFails bool
 	// Fsync is appendfsync ("always", "everysec", "no"), and Snapshots reports whether save
 	// points are configured. Configured reports whether the right to CONFIG GET allowed both to
 	// be read.
@@ -39,7 +47,22 @@ type Diagnosis struct {
 	// UnknownCommands are the commands that the server does not know, named as rights are.
 	UnknownCommands []string
 	// Findings are the conclusions from all this.
-	Findings []command.Finding
+	Findings []Finding
+}
+
+// readInfo reads what the handshake of a connection leaves out of INFO.
+func (e *Diagnosis) readInfo(info string) {
+	e.Uptime = time.Duration(infoCount(info, "uptime_in_seconds")) * time.Second
+	e.Replicas = infoCount(info, "connected_slaves")
+	e.Backlog = command.InfoField(info, "repl_backlog_active") == "1"
+	e.AOFFails = command.InfoField(info, "aof_last_write_status") == "err"
+	e.SnapshotFails = command.InfoField(info, "rdb_last_bgsave_status") == "err"
+}
+
+// infoCount returns a field as a count from 0 to the largest int32, and 0 if it is not a number.
+func infoCount(info, field string) int {
+	n, _ := strconv.ParseInt(command.InfoField(info, field), 10, 64)
+	return int(max(0, min(n, math.MaxInt32)))
 }
 
 // Persistence describes what the node keeps across a restart.

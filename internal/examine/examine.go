@@ -68,15 +68,17 @@ func (q *Question) server(ctx, soon context.Context, s door.Server, of door.Serv
 		return nil, err
 	}
 	// All of the probes go out in one flush, so a report costs few round trips to each node.
-	if err := conn.Run(soon, append(readConfig(found), q.probes(found, of.Cluster)...)...); err != nil {
+	if err := conn.Run(soon, append(readMore(found), q.probes(found, of.Cluster)...)...); err != nil {
 		return nil, err
 	}
-	found.Findings = append(conn.Findings(), q.findings(s.Name(), found)...)
+	for _, f := range conn.Faults() {
+		found.Findings = append(found.Findings, Finding{Error, f})
+	}
+	found.Findings = append(found.Findings, q.findings(s.Name(), found)...)
 	if q.Scan {
-		err = scanForLocks(ctx, conn, found)
-	}
-	if err != nil {
-		return nil, err
+		if err := scanForLocks(ctx, conn, found); err != nil {
+			return nil, err
+		}
 	}
 	return found, nil
 }
@@ -117,9 +119,9 @@ func serverTime(reply any, err error) int64 {
 	return parts[0]*1e6 + parts[1]
 }
 
-// readConfig returns the calls that read settings which INFO does not contain. A user without the
-// right to CONFIG GET gets none of them, which is no error.
-func readConfig(found *Diagnosis) []door.Call {
+// readMore returns the calls that read what the handshake does not. A user without the right to INFO or
+// CONFIG GET gets none of it, which is no error.
+func readMore(found *Diagnosis) []door.Call {
 	read := func(setting string, take func(value string)) door.Call {
 		return door.Call{Name: "CONFIG", Args: []any{"GET", setting}, Take: func(reply any, err error) error {
 			pair, err := redis.Strings(reply, err)
@@ -133,6 +135,12 @@ func readConfig(found *Diagnosis) []door.Call {
 		}}
 	}
 	return []door.Call{
+		{Name: "INFO", Take: func(reply any, err error) error {
+			if info, err := redis.String(reply, err); err == nil {
+				found.readInfo(info)
+			}
+			return nil
+		}},
 		read("appendfsync", func(v string) { found.Fsync = v }),
 		read("save", func(v string) { found.Snapshots = v != "" }),
 		read("repl-backlog-ttl", func(v string) { found.BacklogTTL = v }),

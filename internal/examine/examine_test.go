@@ -7,13 +7,16 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
@@ -49,7 +52,7 @@ func TestAnExaminationReachesAnUnfitNode(t *testing.T) {
 	} {
 		onMaster(t, breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
 			all := examined(t, n, nil).Findings
-			require.Equal(t, command.Error, all[0].Grade)
+			require.Equal(t, Error, all[0].Grade)
 			require.Contains(t, all[0].Text, words)
 		})
 	}
@@ -263,6 +266,35 @@ func TestAnExaminationEndsWithItsNode(t *testing.T) {
 	}
 }
 
+// A wrapped pool dials for the doctor, too, and its dial may hang.
+func TestANodeOfAWrappedPoolIsExamined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := fakeredis.New("n1")
+		defer m.Close()
+		hangs := make(chan struct{})
+		var hung atomic.Bool
+		dial := func(ctx context.Context) (redis.Conn, error) {
+			if hung.Load() {
+				<-hangs
+			}
+			c, err := m.Dial(ctx, "", "")
+			if err != nil {
+				return nil, err
+			}
+			return redis.NewConn(c, 0, 0), nil
+		}
+		n, err := pool.Wrap(&redis.Pool{DialContext: dial}, pool.Config{Name: "n1", Clock: clock.Runtime()})
+		require.NoError(t, err)
+		defer n.Close()
+		require.Equal(t, m.RunID(), examined(t, n, nil).RunID)
+		hung.Store(true)
+		began := time.Now()
+		require.ErrorContains(t, why(t, n, time.Second), "the wrapped pool's dial did not return in time")
+		require.Equal(t, time.Second, time.Since(began))
+		close(hangs)
+	})
+}
+
 func TestANodeOfAnotherPackageCanNotBeExamined(t *testing.T) {
 	_, err := question(nil).Node(t.Context(), named("x"))
 	require.ErrorContains(t, err, "not a node of this package")
@@ -285,6 +317,46 @@ func TestPersistenceIsReportedInWords(t *testing.T) {
 		"none":              {Facts: known, Configured: true},
 	} {
 		require.Equal(t, want, e.Persistence())
+	}
+}
+
+func TestAbsurdNumbersOfAServerAreClamped(t *testing.T) {
+	for text, want := range map[string]int{
+		"-1": 0, "7": 7, "9223372036854775807": math.MaxInt32, "99999999999999999999": math.MaxInt32, "1e9": 0, "x": 0, "": 0,
+	} {
+		var e Diagnosis
+		e.readInfo("run_id:a\r\nuptime_in_seconds:" + text + "\r\nconnected_slaves:" + text + "\r\n")
+		require.Equal(t, want, e.Replicas, text)
+		require.Equal(t, time.Duration(want)*time.Second, e.Uptime, text)
+	}
+}
+
+// The text of a finding names the node and the remedy.
+func TestWhatAMasterReportsOfItselfIsNoted(t *testing.T) {
+	sound := func(m *fakeredis.Master) {
+		m.SetInfo("aof_enabled", "1")
+		m.FailWith("CONFIG", "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways")
+	}
+	for _, c := range []struct{ field, value, want, words string }{
+		{"maxmemory_policy", "noeviction", "", ""},
+		{"maxmemory_policy", "volatile-ttl", "note eviction", "maxmemory-policy noeviction"},
+		{"master_replid2", otherID, "note history", "it may lack the last writes"},
+		{"aof_last_write_status", "err", "warning persistence", "append-only"},
+		{"rdb_last_bgsave_status", "err", "warning persistence", "snapshot"},
+	} {
+		onMaster(t, sound, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
+			m.SetInfo(c.field, c.value)
+			all := examined(t, n, nil).Findings
+			if c.want == "" {
+				require.Empty(t, all)
+				return
+			}
+			require.Equal(t, []string{c.want}, codes(all))
+			require.Contains(t, all[0].Text, "n1 ")
+			require.Contains(t, all[0].Text, c.words)
+			m.SetInfo("role", "slave")
+			require.NotContains(t, codes(examined(t, n, nil).Findings), c.want, "a replica has an error already")
+		})
 	}
 }
 

@@ -10,14 +10,35 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// The codes of findings, beside those that keep a node from voting.
+// Finding is a problem or a remark about one node or about all of them.
+type Finding struct {
+	Grade Grade
+	command.Fault
+}
+
+// Grade is how severe a finding is.
+type Grade string
+
+// The grades, from harmless to fatal.
 const (
+	Note    Grade = "note"    // worth knowing
+	Warning Grade = "warning" // a risk
+	Error   Grade = "error"   // keeps a node from voting
+)
+
+// The codes of findings, beside those of faults.
+const (
+	CodeClock       = "clock"       // clocks that differ
+	CodePersistence = "persistence" // what a restart loses, and writes that fail
+	codeHistory     = "history"     // the server was a replica before
 	codeRights      = "rights"      // commands that the user may not run
 	codeUnreachable = "unreachable" // no answer
 	codeSentinels   = "sentinels"   // what the node's Sentinels report
-	// CodeClock is of clocks that differ.
-	CodeClock = "clock"
 )
+
+func finding(grade Grade, code, format string, args ...any) Finding {
+	return Finding{grade, command.Fault{Code: code, Text: fmt.Sprintf(format, args...)}}
+}
 
 // Without the necessary rights a node can't vote; with fencing or the restart guard TIME is
 // necessary as well. Without an optional right no user notices a difference. Without any other
@@ -28,8 +49,8 @@ var (
 )
 
 // findings returns the findings that need more than the facts of a handshake.
-func (q *Question) findings(node string, e *Diagnosis) []command.Finding {
-	var all []command.Finding
+func (q *Question) findings(node string, e *Diagnosis) []Finding {
+	var all []Finding
 	needed := slices.Clone(necessary)
 	if q.Guard != nil {
 		needed = append(needed, "~"+guard.Key)
@@ -38,23 +59,44 @@ func (q *Question) findings(node string, e *Diagnosis) []command.Finding {
 		needed = append(needed, "time")
 	}
 	// In the order of the parts that byImportance returns.
-	grades := []command.Grade{command.Error, command.Warning, command.Note}
+	grades := []Grade{Error, Warning, Note}
 	for i, rights := range byImportance(e.MissingRights, needed) {
 		if len(rights) > 0 {
-			all = append(all, command.Finding{Grade: grades[i], Code: codeRights, Text: fmt.Sprintf(
-				"%s does not allow its user %s: ACL SETUSER … %s", node, strings.Join(rights, ", "), aclWords(rights))})
+			all = append(all, finding(grades[i], codeRights, "%s does not allow its user %s: ACL SETUSER … %s",
+				node, strings.Join(rights, ", "), aclWords(rights)))
 		}
 	}
 	// An unknown command that is only useful is not reported: older servers lack some of them, and
 	// the library does without.
 	if unknown := byImportance(e.UnknownCommands, needed)[0]; len(unknown) > 0 {
-		all = append(all, command.Finding{Grade: command.Error, Code: codeRights, Text: fmt.Sprintf(
-			"%s does not know commands that a lock needs: %s: remove its rename-command settings, or use a newer server", node, strings.Join(unknown, ", "))})
+		all = append(all, finding(Error, codeRights, "%s does not know commands that a lock needs: %s: remove its rename-command settings, "+
+			"or use a newer server", node, strings.Join(unknown, ", ")))
 	}
-	// A replica has an error already, and its settings of durability are not those of the master to
+	// A replica has a fault already, and its settings of durability are not those of the master to
 	// be used.
 	if e.Role == "master" {
-		all = append(all, durabilityFinding(node, e, q.Guard)...)
+		all = append(append(masterFindings(node, e), all...), durabilityFinding(node, e, q.Guard)...)
+	}
+	return all
+}
+
+// masterFindings returns what is worth noting about a master by what it reports of itself.
+func masterFindings(node string, e *Diagnosis) (all []Finding) {
+	add := func(g Grade, code, text string) { all = append(all, finding(g, code, "%s %s", node, text)) }
+	// A second replication ID exists only after a promotion. Forty zeros stand for none.
+	if strings.Trim(e.ReplID2, "0") != "" {
+		add(Note, codeHistory, "was a replica after its start: it may lack the last writes that its master acknowledged")
+	}
+	if e.Eviction != "" && e.Eviction != "noeviction" && e.MaxMemory == 0 {
+		add(Note, command.CodeEviction, "would delete keys if maxmemory were set ("+e.Eviction+"): CONFIG SET maxmemory-policy noeviction")
+	}
+	// Such a server still votes as long as it accepts writes.
+	if e.AOFFails {
+		add(Warning, CodePersistence, "can't write its append-only file, and refuses all writes: check its disk")
+	}
+	if e.SnapshotFails {
+		add(Warning, CodePersistence, "could not write its last snapshot, and may refuse all writes: check its disk, "+
+			"or CONFIG SET stop-writes-on-bgsave-error no")
 	}
 	return all
 }
@@ -92,10 +134,10 @@ func byImportance(missing, needed []string) (parts [3][]string) {
 
 // durabilityFinding reports a server that may lose locks in a restart. Such a lock may be granted
 // twice (docs/safety.md), unless the restart guard is used.
-func durabilityFinding(node string, e *Diagnosis, g *guard.Settings) []command.Finding {
-	grade, cure := command.Warning, command.Durability(e.Facts)
+func durabilityFinding(node string, e *Diagnosis, g *guard.Settings) []Finding {
+	grade, cure := Warning, command.Durability(e.Facts)
 	if g != nil { // it makes such a restart safe, so it is only worth a note
-		grade, cure = command.Note, fmt.Sprintf("the guard keeps it from voting for %v afterwards", g.Quarantine(node))
+		grade, cure = Note, fmt.Sprintf("the guard keeps it from voting for %v afterwards", g.Quarantine(node))
 	}
 	text := ""
 	switch {
@@ -103,7 +145,7 @@ func durabilityFinding(node string, e *Diagnosis, g *guard.Settings) []command.F
 		text = command.Forgets + cure
 	// INFO shows that the file is kept but not when it is written.
 	case !e.Configured:
-		grade, text = command.Note, "keeps an append-only file; only a user with the right to CONFIG GET can see whether it is written "+
+		grade, text = Note, "keeps an append-only file; only a user with the right to CONFIG GET can see whether it is written "+
 			"before a lock is granted (appendfsync always)"
 	// With everysec up to a second of grants may be lost.
 	case e.Fsync != "always":
@@ -111,17 +153,17 @@ func durabilityFinding(node string, e *Diagnosis, g *guard.Settings) []command.F
 	default:
 		return nil
 	}
-	return []command.Finding{{Grade: grade, Code: command.CodePersistence, Text: node + " " + text}}
+	return []Finding{finding(grade, CodePersistence, "%s %s", node, text)}
 }
 
 // sentinelFindings returns the findings about a node's Sentinels, which have named its master.
-func sentinelFindings(node, master string, all []door.SentinelAnswer) []command.Finding {
+func sentinelFindings(node, master string, all []door.SentinelAnswer) []Finding {
 	if len(all) == 0 {
 		return nil
 	}
-	var found []command.Finding
-	add := func(g command.Grade, format string, args ...any) {
-		found = append(found, command.Finding{Grade: g, Code: codeSentinels, Text: node + " " + fmt.Sprintf(format, args...)})
+	var found []Finding
+	add := func(g Grade, format string, args ...any) {
+		found = append(found, finding(g, codeSentinels, node+" "+format, args...))
 	}
 	// most is the largest number of Sentinels that one of them knows of, itself included.
 	agree, most := 0, 0
@@ -129,23 +171,23 @@ func sentinelFindings(node, master string, all []door.SentinelAnswer) []command.
 		most = max(most, v.Others+1)
 		switch {
 		case v.Err != "":
-			add(command.Warning, "follows the Sentinel %s, which can't be asked (%s)", v.Address, v.Err)
+			add(Warning, "follows the Sentinel %s, which can't be asked (%s)", v.Address, v.Err)
 		case v.Master == "":
-			add(command.Warning, "follows the Sentinel %s, which knows of no such master: add it there with SENTINEL MONITOR", v.Address)
+			add(Warning, "follows the Sentinel %s, which knows of no such master: add it there with SENTINEL MONITOR", v.Address)
 		case v.Master != master:
-			add(command.Warning, "follows the Sentinel %s, which names %s and not %s", v.Address, v.Master, master)
+			add(Warning, "follows the Sentinel %s, which names %s and not %s", v.Address, v.Master, master)
 		default:
 			agree++
 		}
 	}
-	add(command.Note, "is %s according to %d of its %d Sentinels; it does not vote while fewer than %d agree", master, agree, len(all), len(all)/2+1)
+	add(Note, "is %s according to %d of its %d Sentinels; it does not vote while fewer than %d agree", master, agree, len(all), len(all)/2+1)
 	// Two clients with different parts of the Sentinels could see different majorities.
 	if most > len(all) {
-		add(command.Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is not a majority of all; "+
+		add(Warning, "follows %d Sentinels, and one of them knows of %d in all: a majority of some is not a majority of all; "+
 			"list all of them, the same for every client (SENTINEL RESET if the others are gone for good)", len(all), most)
 	}
 	if len(all)%2 == 0 {
-		add(command.Warning, "follows %d Sentinels, which tolerate no more failures than %d: add or remove one", len(all), len(all)-1)
+		add(Warning, "follows %d Sentinels, which tolerate no more failures than %d: add or remove one", len(all), len(all)-1)
 	}
 	return found
 }

@@ -7,12 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
 func TestAnExaminationReportsTheSentinelsAnswers(t *testing.T) {
-	of := func(t *testing.T, n *pool.Node, grades ...command.Grade) (texts []string) {
+	of := func(t *testing.T, n *pool.Node, grades ...Grade) (texts []string) {
 		for _, f := range examined(t, n, nil).Findings {
 			if f.Code == codeSentinels && slices.Contains(grades, f.Grade) {
 				texts = append(texts, f.Text)
@@ -21,8 +20,8 @@ func TestAnExaminationReportsTheSentinelsAnswers(t *testing.T) {
 		return texts
 	}
 	behindSentinels(t, 3, func(t *testing.T, s *sentinels, n *pool.Node) {
-		warnings := func() []string { return of(t, n, command.Warning) }
-		require.Equal(t, []string{"n1 is a:6379 according to 3 of its 3 Sentinels; it does not vote while fewer than 2 agree"}, of(t, n, command.Note))
+		warnings := func() []string { return of(t, n, Warning) }
+		require.Equal(t, []string{"n1 is a:6379 according to 3 of its 3 Sentinels; it does not vote while fewer than 2 agree"}, of(t, n, Note))
 		require.Empty(t, warnings())
 
 		s.all[0].SetMaster("m", s.b.Addr())
@@ -37,7 +36,7 @@ func TestAnExaminationReportsTheSentinelsAnswers(t *testing.T) {
 		require.Contains(t, warnings()[0], "n1 follows the Sentinel s1:6379, which can't be asked (")
 	})
 	behindSentinels(t, 2, func(t *testing.T, _ *sentinels, n *pool.Node) {
-		all := of(t, n, command.Note, command.Warning)
+		all := of(t, n, Note, Warning)
 		require.Contains(t, all[1], "n1 follows 2 Sentinels, and one of them knows of 3 in all")
 		require.Contains(t, all[2], "n1 follows 2 Sentinels, which tolerate no more failures than 1")
 	})

@@ -82,7 +82,7 @@ func why(t *testing.T, n *pool.Node, within time.Duration) error {
 }
 
 // codes lists the codes of the findings, with their grades.
-func codes(all []command.Finding) (list []string) {
+func codes(all []Finding) (list []string) {
 	for _, f := range all {
 		list = append(list, string(f.Grade)+" "+f.Code)
 	}

@@ -21,7 +21,7 @@ var cures = []struct{ code, cure string }{
 
 // Unreachable returns the finding about a node, or a server of it, that could not be examined within a
 // time.
-func Unreachable(node string, err error, within time.Duration) command.Finding {
+func Unreachable(node string, err error, within time.Duration) Finding {
 	var named *door.NamedError
 	isNamed := errors.As(err, &named)
 	if isNamed {
@@ -31,7 +31,7 @@ func Unreachable(node string, err error, within time.Duration) command.Finding {
 	if isNamed {
 		why += "; " + named.Named
 	}
-	return command.Finding{Grade: command.Error, Code: codeUnreachable, Text: fmt.Sprintf("%s could not be examined: %s", node, why)}
+	return finding(Error, codeUnreachable, "%s could not be examined: %s", node, why)
 }
 
 // unreachableReason returns what is wrong, and the cure. The URL is not to be corrected if other servers

@@ -29,7 +29,7 @@ func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
 		{errors.New("no such host"), "a could not be examined: no such host"},
 	} {
 		f := Unreachable("a", c.err, 2*time.Second)
-		require.Equal(t, command.Error, f.Grade)
+		require.Equal(t, Error, f.Grade)
 		require.Equal(t, codeUnreachable, f.Code)
 		require.Contains(t, f.Text, c.want)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/examine"
 )
 
-func newFinding(f command.Finding) Finding {
+func newFinding(f examine.Finding) Finding {
 	return Finding{Grade: Grade(f.Grade), Code: f.Code, Text: f.Text}
 }
 
@@ -39,7 +39,7 @@ func (r *Report) add(grade Grade, code, format string, args ...any) {
 // checkDuplicates finds servers that are listed twice (docs/dev/hazards.md H34).
 func (r *Report) checkDuplicates() {
 	r.duplicates(func(first, second *Node) {
-		r.Findings = append(r.Findings, newFinding(command.Duplicate(first.Node, second.Node, first.RunID)))
+		r.Findings = append(r.Findings, newFinding(examine.Finding{Grade: examine.Error, Fault: command.Duplicate(first.Node, second.Node, first.RunID)}))
 	})
 }
 
@@ -81,7 +81,7 @@ func (r *Report) checkMixture() {
 			continue
 		}
 		if seen = append(seen, n); n.Persistence != seen[0].Persistence {
-			r.add(Warning, command.CodePersistence, "the nodes persist their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
+			r.add(Warning, examine.CodePersistence, "the nodes persist their data differently (%s: %s; %s: %s): the weakest decides what a lock "+
 				"survives; configure all nodes alike", seen[0].Node, seen[0].Persistence, n.Node, n.Persistence)
 			return
 		}

@@ -3,7 +3,7 @@ package doctor
 import (
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/examine"
 )
 
 // Report is the result of Diagnose and Admit.
@@ -75,9 +75,9 @@ type Grade string
 
 // The grades of findings. A node with a Error does not vote, or cannot.
 const (
-	Note    = Grade(command.Note)
-	Warning = Grade(command.Warning)
-	Error   = Grade(command.Error)
+	Note    = Grade(examine.Note)
+	Warning = Grade(examine.Warning)
+	Error   = Grade(examine.Error)
 )
 
 // Failed reports whether any finding is a Error.
