@@ -26,6 +26,7 @@ const (
 	oneCluster     = "a node that is a Redis Cluster"
 	waitingForOne  = "waiting: `Acquire`, `AcquireAll`, `Do`"
 	healthChecks   = "`Locker.Healthy`"
+	restartGuard   = "the restart guard"
 	fencing        = "fencing"
 	clusterFencing = "fencing, where any node is a Redis Cluster"
 	diagnosis      = "`doctor.Diagnose`, `redlock doctor`"

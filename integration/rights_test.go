@@ -111,6 +111,8 @@ func TestTheDocumentedRightsAreEnoughAndNoneIsTooMany(t *testing.T) {
 	exercised(t, nodes, fenced, []string{"~redlock:guard"}, guarded, func(x *exercise) []step {
 		return []step{{"repair", x.repaired}}
 	})
+	underGuard := documented(t, everyLock, oneMaster, waitingForOne, healthChecks, restartGuard)
+	exercised(t, nodes, underGuard, documented(t, restartGuard), asApp(nodes, redlock.WithRestartGuard(maxTTL)), nothingMore)
 }
 
 // admittedBy admits nodes with the documented rights, and requires that each of those rights is
