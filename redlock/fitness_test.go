@@ -111,7 +111,7 @@ func TestANodeThatBecomesUnfitDuringAHoldIsStillReleased(t *testing.T) {
 		fl.answered()
 		require.Empty(t, fl.left())
 		fl.masters[0].SetInfo("role", "")
-		time.Sleep(time.Second)
+		time.Sleep(recheckAfter + time.Millisecond)
 		k, err = l.Acquire(bg, "x", time.Minute)
 		require.NoError(t, err)
 		fl.answered()
