@@ -114,8 +114,7 @@ func (c *leaseContext) GoString() string { return c.String() }
 //
 // A suspended machine runs no timers. Err, Remaining and Check read a clock that counts suspended
 // time. After the machine wakes up, Done is closed within 100 ms, or within 1 s if 100,000 locks
-// end at once. On a busy machine Done may be closed after the
-// end, because timers fire late.
+// end at once. On a busy machine Done may be closed after the end, because timers fire late.
 //
 // Context is safe for concurrent use and returns the same context each time.
 func (lk *Lock) Context() context.Context {

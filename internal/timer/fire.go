@@ -1,7 +1,8 @@
 package timer
 
-// armLocked sets the clock's timer for the earliest deadline, but for no longer than Slack. While run is active it does nothing, because run calls it at its end. A slow handler
-// therefore delays the others, but two handlers never run concurrently.
+// armLocked sets the clock's timer for the earliest deadline, but for no longer than Slack. While run is
+// active it does nothing, because run calls it at its end. A slow handler therefore delays the others, but
+// two handlers never run concurrently.
 func (q *Queue) armLocked() {
 	if q.firing || q.stopped || len(q.heap) == 0 {
 		return

@@ -70,7 +70,8 @@ func (t *voteTimer) Fire(*timer.Timer) {
 	r.Pin()
 	now := r.group.Clock.Now()
 	took, why := now.Sub(r.Start), command.ErrTimeout
-	if now.Before(r.deadline) {
+	timedOut := !now.Before(r.deadline)
+	if !timedOut {
 		why = ErrNotAwaited // a tie: see armTieTimeout
 	}
 	news := false
@@ -78,8 +79,8 @@ func (t *voteTimer) Fire(*timer.Timer) {
 	for i := range r.ballots {
 		if b := &r.ballots[i]; !b.Replied {
 			b.Outcome, b.Err, b.Latency = command.Unknown, why, took
-			if r.Request.Op == command.Acquire {
-				r.group.trips[i].Store(0) // it is silent: a tied attempt waited long enough
+			if r.Request.Op == command.Acquire && (timedOut || took >= r.group.Patience(i)) {
+				r.group.trips[i].Store(0) // it is silent
 			}
 			news = r.countLocked(b) || news
 		}

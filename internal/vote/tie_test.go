@@ -34,6 +34,27 @@ func TestATiedVoteEndsByTheRoundTripsOfTheMissingNode(t *testing.T) {
 	})
 }
 
+// Otherwise attempts that overlap would forget again and again how far away a node is.
+func TestATieThatEndsEarlyMakesNoMeasuredNodeSilent(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		tie := func() (r *vote.Round, missing *command.Command) {
+			r = acquire(g, &vote.Events{}, vote.Earliest)
+			nodes[0].Answer(granted)
+			nodes[1].Answer(refused)
+			return r, nodes[2].Command
+		}
+		first, missing := tie()
+		first.Wait(nil)
+		time.Sleep(35 * time.Millisecond)
+		second, _ := tie() // nothing is known of the third node
+		time.Sleep(5 * time.Millisecond)
+		missing.Answer(granted)
+		second.Wait(nil)
+		require.Equal(t, vote.TieTimeout(0), g.Clock.Now().Sub(second.Start))
+		require.Equal(t, 100*time.Millisecond, g.Patience(2))
+	})
+}
+
 // Only an acquire is tied: other votes wait for the node timeout.
 func TestATieOfAnotherRequestWaitsForTheNodeTimeout(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
