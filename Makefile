@@ -6,6 +6,8 @@ VULN_VERSION := v1.1.4
 VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
 APIDIFF_VERSION := v0.0.0-20261113113407-e3970619a1a4
 APIDIFF      := bin/apidiff-$(APIDIFF_VERSION)/apidiff
+GREMLINS_VERSION := v0.6.0
+GREMLINS     := bin/gremlins-$(GREMLINS_VERSION)/gremlins
 PROMTOOL_VERSION := v0.316.0
 PROMTOOL     := bin/promtool-$(PROMTOOL_VERSION)/promtool
 
@@ -31,6 +33,9 @@ SUITE        := go -C integration run ./suite -C ..
 
 # CI demands coverage of the same run.
 COVERAGE     := $(if $(filter true,$(CI)),coverage.out)
+
+# These decide and do nothing else: no goroutine, no clock, no connection.
+PURE         := internal/quorum internal/lease internal/guard internal/claim internal/resp internal/nodelist internal/oneline
 
 DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs $(wildcard contrib/*/README.md)
 
@@ -198,6 +203,10 @@ probes: ## measure memory and the cost of waiting, and write docs/dev/probes.md:
 mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/dev/mutants.md: about an hour, and it resumes
 	scripts/mutants
 
+.PHONY: mutate
+mutate: $(GREMLINS) ## change each condition and number of the pure packages, and write docs/dev/mutation.md: what their tests notice
+	scripts/mutate $(GREMLINS) $(PURE)
+
 .PHONY: mutants-check
 mutants-check: ## check that the guards of scripts/mutants.txt fit the code
 	scripts/mutants -n
@@ -268,6 +277,9 @@ nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY=
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(GREMLINS):
+	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS_VERSION)
 
 $(APIDIFF):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,4 +85,9 @@ func TestALeaseKnowsWhenItsValidityIsOver(t *testing.T) {
 		c.do(l)
 		require.Equal(t, c.want, l.Over(), name)
 	}
+}
+
+func TestAPauseIsLongAboveAQuarterOfTheValidity(t *testing.T) {
+	require.False(t, lease.LongPause(time.Second, 4*time.Second))
+	require.True(t, lease.LongPause(time.Second+1, 4*time.Second))
 }

@@ -49,7 +49,7 @@ func Names(list []pool.Config) ([]string, error) {
 		return nil, err
 	}
 	names := make([]string, len(list))
-	seen := make(map[string]bool, 2*len(list))
+	seen := make(map[string]bool)
 	for i, cfg := range list {
 		where := cfg.DefaultName()
 		names[i] = cmp.Or(cfg.Name, where)

@@ -17,6 +17,7 @@ func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
 		"redis+sentinel://a,b/m,redis://c": {"redis+sentinel://a,b/m", "redis://c"},
 		"redis://c,redis+sentinel://a,b/m": {"redis://c", "redis+sentinel://a,b/m"},
 		"redis://a,b":                      {"redis://a", "b"}, // which is an error later
+		"a,redis://b":                      {"a", "redis://b"},
 		"redis://a,,redis://b":             {"redis://a", "", "redis://b"},
 		"redis+sentinel://a/m,":            {"redis+sentinel://a/m", ""},
 		"redis+cluster://a,b,redis://c":    {"redis+cluster://a,b", "redis://c"},

@@ -25,7 +25,7 @@ func Printable(text string) string {
 	for i, r := range text {
 		switch {
 		case r == utf8.RuneError && text[i] != "\uFFFD"[0]:
-			if !cut || i < maxForeign-utf8.UTFMax { // the cut may be within a rune
+			if !cut || i <= maxForeign-utf8.UTFMax { // the cut may be within a rune
 				fmt.Fprintf(&b, `\x%02x`, text[i])
 			}
 		case r < utf8.RuneSelf && escaped(r):

@@ -23,7 +23,7 @@ func TestForeignTextIsMadePrintable(t *testing.T) {
 }
 
 func TestForeignTextIsCut(t *testing.T) {
-	for _, text := range []string{strings.Repeat("x", 513), strings.Repeat("ü", 300), strings.Repeat("日", 200)} {
+	for _, text := range []string{strings.Repeat("x", 513), strings.Repeat("ü", 300), strings.Repeat("日", 200), strings.Repeat("x", 509) + "😀"} {
 		got := Printable(text)
 		require.True(t, utf8.ValidString(got))
 		require.LessOrEqual(t, len(got), 512+len("…"))
@@ -31,6 +31,7 @@ func TestForeignTextIsCut(t *testing.T) {
 		require.NotContains(t, got, `\x`, "no half of a rune is shown")
 	}
 	require.Equal(t, strings.Repeat("x", 512), Printable(strings.Repeat("x", 512)))
+	require.Contains(t, Printable(strings.Repeat("x", 508)+"\xff"+strings.Repeat("x", 10)), `x\xffxxx…`, "the cut is not in this byte")
 }
 
 func TestASecretIsReplacedWhereverItOccurs(t *testing.T) {

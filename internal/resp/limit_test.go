@@ -132,3 +132,12 @@ func FuzzScan(f *testing.F) {
 		}
 	})
 }
+
+func TestAReplyMayHaveAsManyBytesAsTheLimit(t *testing.T) {
+	limits := small
+	for total, within := range map[int]bool{6: true, 5: false} {
+		limits.Total = total
+		_, err := (&Scanner{Limits: limits}).Scan([]byte("+abc\r\n"))
+		require.Equal(t, within, err == nil, "%d bytes: %v", total, err)
+	}
+}

@@ -34,7 +34,7 @@ var habits = []struct {
 }
 
 // exempt are the pages to which the rules of prose do not apply. Programs write most of them.
-var exempt = regexp.MustCompile(`^docs/(benchmarks|command|dev/faults|dev/mutants|dev/nightly|dev/probes)\.md$`)
+var exempt = regexp.MustCompile(`^docs/(benchmarks|command|dev/faults|dev/mutants|dev/mutation|dev/nightly|dev/probes)\.md$`)
 
 // checkProse finds long sentences, long lines and habits in pages.
 func checkProse(pages []*page) (found []finding) {
