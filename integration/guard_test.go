@@ -47,7 +47,7 @@ type site struct {
 // client opens a Locker that cannot reach the nodes with the given numbers.
 func (s *site) client(t *testing.T, cut []int, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	voters := make([]redlock.Node, len(s.nodes))
+	nodes := make([]*pool.Node, len(s.nodes))
 	for i := range s.nodes {
 		out := false
 		for _, number := range cut {
@@ -64,10 +64,9 @@ func (s *site) client(t *testing.T, cut []int, opts ...redlock.Option) *redlock.
 			},
 		})
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, n.Close()) })
-		voters[i] = n
+		nodes[i] = n
 	}
-	l, err := redlock.New(voters, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
+	l, err := redlock.New(nodes, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l

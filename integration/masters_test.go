@@ -54,17 +54,14 @@ func closeLocker(t testing.TB, l *redlock.Locker) {
 func openPools(t testing.TB, nodes []*redistest.Node, edit func(*pool.Config), opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
 	pools := make([]*pool.Node, len(nodes))
-	voters := make([]redlock.Node, len(nodes))
 	for i, n := range nodes {
 		cfg, err := pool.ParseURL(n.URL())
 		require.NoError(t, err)
 		edit(&cfg)
 		pools[i], err = pool.Open(cfg)
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, pools[i].Close()) })
-		voters[i] = pools[i]
 	}
-	l, err := redlock.New(voters, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
+	l, err := redlock.New(pools, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l, pools

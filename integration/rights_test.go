@@ -68,17 +68,15 @@ func nothingMore(*exercise) []step { return nil }
 func (x *exercise) killed(context.Context) error {
 	redistest.NoKeys(x.t, x.servers, patience)
 	late := &network{}
-	var voters []redlock.Node
 	var pools []*pool.Node
 	for _, n := range x.servers {
 		p, err := pool.Open(pool.Config{
 			Address: n.Addr(), Username: "app", Password: "secret", HardTimeout: time.Minute, Dial: late.dial,
 		})
 		require.NoError(x.t, err)
-		defer func() { assert.NoError(x.t, p.Close()) }()
-		voters, pools = append(voters, p), append(pools, p)
+		pools = append(pools, p)
 	}
-	l, err := redlock.New(voters, redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(2*time.Second)) // for nodes that answer late
+	l, err := redlock.New(pools, redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(2*time.Second)) // for nodes that answer late
 	require.NoError(x.t, err)
 	defer closeLocker(x.t, l)
 	answered(x.t, l)
@@ -200,9 +198,8 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 			cfg.Name, cfg.Dial, cfg.Cluster = "c", c.Dial, []string{c.Inside(c.Masters[0])}
 			n, err := pool.Open(cfg)
 			require.NoError(t, err)
-			t.Cleanup(func() { assert.NoError(t, n.Close()) })
 			opts := slices.Concat([]redlock.Option{redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(busyTimeout)}, opts, more)
-			l, err := redlock.New([]redlock.Node{n}, opts...)
+			l, err := redlock.New([]*pool.Node{n}, opts...)
 			require.NoError(t, err)
 			return l
 		}
@@ -265,8 +262,7 @@ func TestTheDocumentedRightsAreEnoughBehindSentinels(t *testing.T) {
 		cfg.Sentinels.MaxAge, cfg.Sentinels.Username, cfg.Sentinels.Password = sentinelMaxAge, "app", "secret"
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, n.Close()) })
-		l, err := redlock.New([]redlock.Node{n}, append([]redlock.Option{
+		l, err := redlock.New([]*pool.Node{n}, append([]redlock.Option{
 			redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(busyTimeout), redlock.WithRestartGuard(time.Minute), redlock.WithFencing(),
 		}, more...)...)
 		require.NoError(t, err)

@@ -95,7 +95,6 @@ func startGroups(t *testing.T, sentinels ...int) []*redistest.Group {
 // behind opens a guarded Locker over groups.
 func behind(t *testing.T, s *side, maxAge time.Duration, groups []*redistest.Group, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
-	var voters []redlock.Node
 	var nodes []*pool.Node
 	for i, g := range groups {
 		cfg, err := pool.ParseURL(g.URL())
@@ -103,10 +102,9 @@ func behind(t *testing.T, s *side, maxAge time.Duration, groups []*redistest.Gro
 		cfg.Name, cfg.Sentinels.MaxAge, cfg.Dial = string(rune('a'+i)), maxAge, s.dialler(g)
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, n.Close()) })
-		voters, nodes = append(voters, n), append(nodes, n)
+		nodes = append(nodes, n)
 	}
-	l, err := redlock.New(voters, append([]redlock.Option{redlock.WithRestartGuard(sentinelTTL), redlock.WithNodeTimeout(sentinelTimeout)}, opts...)...)
+	l, err := redlock.New(nodes, append([]redlock.Option{redlock.WithRestartGuard(sentinelTTL), redlock.WithNodeTimeout(sentinelTimeout)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l, nodes

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
@@ -32,8 +31,7 @@ func TestTLSOnOneSideOnlyIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, err := pool.Open(c.config)
 			require.NoError(t, err)
-			t.Cleanup(func() { assert.NoError(t, n.Close()) })
-			l, err := redlock.New([]redlock.Node{n}, redlock.WithNodeTimeout(2*time.Second))
+			l, err := redlock.New([]*pool.Node{n}, redlock.WithNodeTimeout(2*time.Second))
 			require.NoError(t, err)
 			t.Cleanup(func() { closeLocker(t, l) })
 			r, err := doctor.Diagnose(t.Context(), l)

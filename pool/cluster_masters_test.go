@@ -35,9 +35,8 @@ func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 // docs/dev/rules.md rule 30: this also holds for a Node that wraps ours.
 func TestNothingIsSentToAClusterUnderTheGuard(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		f := guardedNodes()
-		requireUnfit(t, acquiringUnder(f, "A", "foo").on(n).reply(t), "a Redis Cluster cannot use the restart guard")
-		requireUnfit(t, pingingUnder(f).on(n).reply(t))
+		requireUnfit(t, acquiringUnder("A", "foo").on(n).reply(t), "a Redis Cluster cannot use the restart guard")
+		requireUnfit(t, pingingUnder().on(n).reply(t))
 		for _, m := range cl.Masters {
 			require.Empty(t, quiet(m))
 		}
@@ -89,11 +88,11 @@ func TestOneClusterUnderTwoNamesDoesNotVoteTwice(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		twin := openedCluster(t, cl, func(c *Config) { c.Name = "n2" })
 		defer twin.Close()
-		f := command.NewNodeSet(false)
-		a, b := acquiring("A", longTTL, "foo"), acquiring("B", longTTL, "foo")
-		a.req.NodeSet, b.req.NodeSet = f, f
-		require.Equal(t, command.Granted, a.outcome(t, n))
-		requireUnfit(t, b.on(twin).reply(t), "n1 and n2 are the same server")
+		servers := command.NewServers()
+		join(n, command.Membership{Servers: servers})
+		join(twin, command.Membership{Servers: servers})
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
+		requireUnfit(t, acquiring("B", longTTL, "foo").on(twin).reply(t), "n1 and n2 are the same server")
 	})
 }
 

@@ -230,7 +230,7 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 	for _, c := range cl.unrouted {
 		// An undo must reach the Cluster as long as its keys may exist. Every other command is
 		// given up.
-		if c.Op.Undoes() && !c.Expired() {
+		if c.Op.Undoes() && !cl.node.expired(c) {
 			kept = append(kept, c)
 		} else {
 			drop = append(drop, c)

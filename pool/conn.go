@@ -31,7 +31,7 @@ type pipeConn struct {
 	woken        bool // the writer will look at the queue, unless the connection is dead
 	unanswered   ring // written, in order, and not yet taken over by the reader
 	commandsSent int64
-	guards       map[*command.NodeSet]*guardState
+	guard        guardState
 	merge        [command.MergeKinds]mergeState
 	loaded       command.ScriptSet // scripts that were loaded on this connection
 	health       health
@@ -58,10 +58,12 @@ type incoming struct {
 // fit is decided here, before any command can reach it.
 func newPipeConn(pl *pipeline, s *rawConn, f facts) *pipeConn {
 	unfit := unfitError(pl.node.kind.faults(f.Facts))
-	return &pipeConn{
+	pc := &pipeConn{
 		pipeline: pl, raw: s, facts: f, wake: signal.New(), dead: make(chan struct{}),
 		merge: newMergeStates(pl.node), admission: admission{unfit: unfit},
 	}
+	pc.guard.conn = pc
+	return pc
 }
 
 // run reads until the connection ends, waits for the writer, and returns the reason.
@@ -140,7 +142,7 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 		pc.pipeline.mu.Unlock()
 	}
 	c := pc.answering[pc.next]
-	// The slice is reused. It must not keep the command, and with it a Locker, alive.
+	// The slice is reused, and as long as the longest burst. It must not keep the command, and with it a lock, alive.
 	pc.answering[pc.next] = nil
 	pc.next++
 	pc.commandsAnswered.Add(1)

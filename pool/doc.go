@@ -47,7 +47,7 @@ package pool
 //	voting.go             whether the node votes now
 //	door.go               connections for the doctor and the command
 //	guard.go              the restart guard's marker on a connection
-//	guard_history.go      what is remembered of it across connections; guard_errors.go: its errors
+//	guard_history.go      what a pipeline remembers of it across connections; guard_errors.go: its errors
 //	subscription.go       a connection for pub/sub; pubsub_conn.go: one such connection
 //
 // Kinds of nodes:

@@ -10,10 +10,11 @@ import (
 
 func init() {
 	door.ServersOf = func(ctx context.Context, node any) (door.Servers, error) {
-		if n, ok := node.(*Node); ok {
-			return n.kind.servers(ctx)
+		n, ok := node.(*Node)
+		if !ok {
+			n = node.(voter).Node //nolint:forcetypeassert // there are no others
 		}
-		return door.Servers{}, errors.New("pool: not a node of this package")
+		return n.kind.servers(ctx)
 	}
 }
 

@@ -26,12 +26,12 @@ func ExampleOpen() {
 		slog.Error("wrong configuration", "error", err) // never that the server cannot be reached
 		return
 	}
-	defer node.Close()
+	defer node.Close() // unless a Locker takes it, whose Close closes it
 }
 
 // Each of three nodes is a master that its own three Sentinels watch.
 func ExampleOpen_sentinels() {
-	var nodes []redlock.Node
+	var nodes []*pool.Node
 	for _, zone := range []string{"a", "b", "c"} {
 		node, err := pool.Open(pool.Config{Name: zone, Sentinels: &pool.Sentinels{
 			Master:    "locks",
@@ -41,7 +41,6 @@ func ExampleOpen_sentinels() {
 			slog.Error("wrong configuration", "error", err)
 			return
 		}
-		defer node.Close()
 		nodes = append(nodes, node)
 	}
 	// Nodes behind Sentinels need the restart guard.

@@ -88,11 +88,11 @@ func addRole(add addFunc, f command.Facts) {
 	}
 }
 
-// noteForgetful logs once that a server of the node forgets in a restart what it acknowledged, if a Locker
-// without the restart guard uses it. INFO shows whether there is an append-only file, and not when it is
+// noteForgetful logs once that a server of the node forgets in a restart what it acknowledged, if the Locker
+// has no restart guard. INFO shows whether there is an append-only file, and not when it is
 // written: of that only the doctor knows.
-func (n *Node) noteForgetful(s *command.NodeSet, f command.Facts) {
-	if s.Guard == nil && !f.AOF && !n.whole.count.forgetful.Swap(true) {
+func (n *Node) noteForgetful(f command.Facts) {
+	if n.membership().Guard == nil && !f.AOF && !n.whole.count.forgetful.Swap(true) {
 		n.whole.log("may forget locks", errors.New(n.label+" "+command.Forgets+command.Durability(f)))
 	}
 }

@@ -150,12 +150,7 @@ func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 	for what, c := range makeUnfit {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			set := command.NewNodeSet(false)
-			acquiring := func(token, key string) *call {
-				c := acquiring(token, longTTL, key)
-				c.req.NodeSet = set
-				return c
-			}
+			acquiring := func(token, key string) *call { return acquiring(token, longTTL, key) }
 			require.Equal(t, command.Granted, acquiring("A", "k").outcome(t, n))
 			c.breaks(m)
 			time.Sleep(healthyEvery + n.cfg.RedialMin)
@@ -171,14 +166,10 @@ func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 	for what, c := range makeUnfit {
 		onMaster(t, c.breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-			for token, nodeSet := range map[string]*command.NodeSet{"A": command.NewNodeSet(true), "B": command.NewNodeSet(false, "n0", "n1")} {
-				call := acquiring(token, longTTL, token)
-				call.req.NodeSet = nodeSet
-				require.Equal(t, command.Granted, call.outcome(t, n), what)
-			}
-			call := acquiring("C", longTTL, "C")
-			call.req.NodeSet = command.NewNodeSet(false, "n2")
-			requireUnfit(t, call.on(n).reply(t), c.words)
+			except(n, true)
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "A").outcome(t, n), what)
+			except(n, false)
+			requireUnfit(t, acquiring("B", longTTL, "B").on(n).reply(t), c.words)
 		})
 	}
 }
@@ -227,25 +218,17 @@ func TestAServerThatLoadsCountsAsAFailedDialAlsoWhereINFOAloneSaysSo(t *testing.
 	})
 }
 
-// Several Lockers may share a node. When its connection has ended, the server may have another name in
-// each of their node sets.
-func TestTheEndOfAConnectionFreesTheServerInAllNodeSets(t *testing.T) {
-	onMaster(t, func(*fakeredis.Master) {}, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		sets := make([]*command.NodeSet, 8)
-		in := func(n *Node, i int) command.Outcome {
-			c := acquiring("A", longTTL, string(rune('a'+i))+n.cfg.Name)
-			c.req.NodeSet = sets[i]
-			return c.outcome(t, n)
-		}
-		for i := range sets {
-			sets[i] = command.NewNodeSet(false)
-			require.Equal(t, command.Granted, in(n, i))
-		}
-		require.NoError(t, n.Close())
+// When a connection has ended, its server may have another name.
+func TestTheEndOfAConnectionFreesTheServer(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		second := opened(t, m, func(c *Config) { c.Name = "n2" })
 		defer second.Close()
-		for i := range sets {
-			require.Equal(t, command.Granted, in(second, i))
-		}
+		servers := command.NewServers()
+		join(n, command.Membership{Servers: servers})
+		join(second, command.Membership{Servers: servers})
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+		requireUnfit(t, acquiring("A", longTTL, "b").on(second).reply(t), "n1 and n2 are the same server")
+		require.NoError(t, n.Close())
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "b").outcome(t, second))
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
 // warnings are the lines of a log about nodes that may forget locks.
@@ -43,22 +42,15 @@ func (w *warnings) lines() (found []string) {
 	return found
 }
 
-// acquireAs has a Locker with that node set use the node.
-func acquireAs(t *testing.T, n *Node, s *command.NodeSet, key string) command.Reply {
-	t.Helper()
-	c := acquiring("A", longTTL, key)
-	c.req.NodeSet = s
-	return c.on(n).reply(t)
-}
-
 func TestANodeThatMayForgetLocksIsLoggedOnce(t *testing.T) {
 	var log warnings
 	inBubble(t, func(c *Config) { c.Logger = log.logger() }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		require.Empty(t, log.lines(), "no Locker uses the node")
-		for _, s := range []*command.NodeSet{command.NewNodeSet(false), command.NewNodeSet(false)} {
+		join(n, command.Membership{})
+		for range 2 {
 			for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
-				acquireAs(t, n, s, key)
+				acquiring("A", longTTL, key).on(n).reply(t)
 			}
 			m.Stop()
 			time.Sleep(time.Second)
@@ -73,22 +65,21 @@ func TestANodeThatMayForgetLocksIsLoggedOnce(t *testing.T) {
 }
 
 func TestANodeIsNotLoggedIfItsLocksAreSafeOrItCanNotTell(t *testing.T) {
-	guarded := command.NewNodeSet(false)
-	guarded.Guard = guard.New(time.Minute, []string{"n1"})
 	for name, test := range map[string]struct {
 		prepare func(m *fakeredis.Master)
-		set     *command.NodeSet
+		member  command.Membership
 	}{
-		"the restart guard":         {func(*fakeredis.Master) {}, guarded},
-		"an append-only file":       {func(m *fakeredis.Master) { m.SetInfo("aof_enabled", "1") }, command.NewNodeSet(false)},
-		"no right to INFO":          {func(m *fakeredis.Master) { m.Deny("INFO") }, command.NewNodeSet(false)},
-		"no right to INFO, unsafe":  {func(m *fakeredis.Master) { m.Deny("INFO") }, command.NewNodeSet(false, "n1")},
-		"whoever needs no checking": {func(*fakeredis.Master) {}, command.NewNodeSet(true)},
+		"the restart guard":         {func(*fakeredis.Master) {}, command.Membership{Guard: guardSettings()}},
+		"an append-only file":       {func(m *fakeredis.Master) { m.SetInfo("aof_enabled", "1") }, command.Membership{}},
+		"no right to INFO":          {func(m *fakeredis.Master) { m.Deny("INFO") }, command.Membership{}},
+		"no right to INFO, unsafe":  {func(m *fakeredis.Master) { m.Deny("INFO") }, command.Membership{Unsafe: true}},
+		"whoever needs no checking": {func(*fakeredis.Master) {}, command.Membership{Unsafe: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log warnings
 			onMaster(t, test.prepare, func(c *Config) { c.Logger = log.logger() }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-				acquireAs(t, n, test.set, "a")
+				join(n, test.member)
+				acquiring("A", longTTL, "a").on(n).reply(t)
 				require.Empty(t, log.lines())
 			})
 		})
@@ -105,7 +96,8 @@ func TestAWrappedPoolsNodeThatMayForgetLocksIsLogged(t *testing.T) {
 		n, err := Wrap(service, Config{Name: "wrapped", Clock: clock.Runtime(), Logger: log.logger()})
 		require.NoError(t, err)
 		defer n.Close()
-		require.Equal(t, command.Granted, acquireAs(t, n, command.NewNodeSet(false), "a").Outcome)
+		join(n, command.Membership{})
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
 		require.Len(t, log.lines(), 1)
 	})
 }
@@ -114,9 +106,9 @@ func TestAWrappedPoolsNodeThatMayForgetLocksIsLogged(t *testing.T) {
 func TestAClusterWhoseMastersMayForgetLocksIsLoggedOnce(t *testing.T) {
 	var log warnings
 	inCluster(t, func(c *Config) { c.Logger = log.logger() }, func(t *testing.T, _ *fakeredis.Cluster, n *Node) {
-		s := command.NewNodeSet(false)
+		join(n, command.Membership{})
 		for _, key := range []string{"foo", "bar", "orders", "x"} {
-			require.Equal(t, command.Granted, acquireAs(t, n, s, key).Outcome)
+			require.Equal(t, command.Granted, acquiring("A", longTTL, key).outcome(t, n))
 		}
 		require.Len(t, log.lines(), 1)
 		require.Contains(t, log.lines()[0], "node=n1")

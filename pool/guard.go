@@ -9,18 +9,14 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// guardState is what one connection knows of the node's state under the restart guard of one node
-// set.
+// guardState is what one connection knows of the node's state under the restart guard.
 //
-// The pipeline's mutex guards most of it: whether a node votes is decided while its commands are
-// queued and sent, and both must see the same state.
+// The pipeline's mutex guards it: whether a node votes is decided while its commands are queued and
+// sent, and both must see the same state. expected is set once, before the first command that needs it is
+// written. So the writer reads it without the mutex, and so does the reader at the answer.
 type guardState struct {
 	conn     *pipeConn
-	nodeSet  *command.NodeSet
-	expected any // the marker that scripts compare with, boxed once
-	history  *guardHistory
-
-	// Guarded by pipeline.mu:
+	expected any            // the marker that scripts compare with, boxed once; nil before the first guarded command
 	asked    bool           // a VerifyMarker was sent on this connection, or is queued
 	inFlight bool           // … and is not answered yet
 	votes    bool           // the marker was the expected one
@@ -38,77 +34,68 @@ type pendingReply struct {
 	reply   command.Reply
 }
 
-// guardOfLocked returns the connection's guard state for a node set, and makes it at the first
-// use.
-func (pc *pipeConn) guardOfLocked(s *command.NodeSet) *guardState {
-	// The usual case. A connection has few node sets: one for each Locker with a guard.
-	if g := pc.guards[s]; g != nil {
-		return g
+// settings returns those of the Locker's guard.
+func (g *guardState) settings() *guard.Settings { return g.conn.pipeline.node.membership().Guard }
+
+// prepareLocked makes the expected marker at the first use, when the node has its Locker.
+func (g *guardState) prepareLocked() {
+	if g.expected != nil {
+		return
 	}
-	n := pc.pipeline.node
+	pc, n := g.conn, g.conn.pipeline.node
 	runID, replID2 := pc.facts.RunID, pc.facts.ReplID2
+	pc.pipeline.history.connected(runID+" "+replID2, n.cfg.Clock.Now().Add(g.settings().Quarantine(n.cfg.Name)))
 	// Behind a proxy INFO may come from any server, so its run ID identifies nothing.
 	if n.cfg.Proxied {
 		runID, replID2 = guard.Proxied, guard.Proxied
 	}
-	g := &guardState{
-		conn: pc, nodeSet: s, expected: s.Guard.Marker(runID, replID2, n.cfg.Name),
-		history: n.histories.forNodeSet(s, n.cfg.Name, pc.facts.Facts, n.cfg.Clock.Now()),
-	}
-	if pc.guards == nil {
-		pc.guards = make(map[*command.NodeSet]*guardState)
-	}
-	pc.guards[s] = g
-	return g
+	g.expected = g.settings().Marker(runID, replID2, n.cfg.Name)
 }
 
 // needsVerify reports whether a VerifyMarker must precede an operation on its connection: those
 // that create a key, and those that count an existing key as a held lock (docs/dev/rules.md rule 16).
 func needsVerify(op command.Op) bool { return op.Creates() || op == command.Inspect }
 
-// withMarkerLocked returns the marker that is appended to the arguments of a guarded command. If
-// the connection has not verified the marker yet, it also returns a VerifyMarker to be sent
-// first. The order matters: the server executes commands in the order of the connection, so the
-// marker is verified before the command that depends on it.
-func (pc *pipeConn) withMarkerLocked(c *command.Command) (want any, first *command.Command) {
+// verifyFirstLocked returns a VerifyMarker to be sent before a guarded command, if the connection has not
+// verified the marker yet. The order matters: the server executes commands in the order of the connection,
+// so the marker is verified before the command that depends on it.
+func (g *guardState) verifyFirstLocked(c *command.Command) *command.Command {
 	if !c.Guarded {
-		return nil, nil
+		return nil
 	}
-	g := pc.guardOfLocked(c.NodeSet)
-	// asked is set with the command in hand, under the mutex: no second command of this batch asks
-	// again.
-	if !g.asked && needsVerify(c.Op) && !c.NodeSet.Ended() {
-		g.asked, g.inFlight = true, true
-		first = g.verifyCommand()
-		first.MarkSent() // it goes out with this batch, and no other goroutine can cancel it
+	g.prepareLocked()
+	if g.asked || !needsVerify(c.Op) {
+		return nil
 	}
-	return g.expected, first
+	first := g.verifyLocked()
+	first.MarkSent() // it goes out with this batch, and no other goroutine can cancel it
+	return first
 }
 
-// verifyCommand makes a VerifyMarker.
-func (g *guardState) verifyCommand() *command.Command {
-	n := g.conn.pipeline.node
-	over := n.histories.verified(g.history, n.cfg.Clock.Now())
-	r := &command.Request{NodeSet: g.nodeSet}
-	command.NewVerifyMarker(r, g.nodeSet.Guard, n.cfg.Name, over)
+// verifyLocked makes a VerifyMarker.
+//
+// votes is cleared together with asking: from here on, a command that finds another marker waits
+// for the answer instead of asking again.
+func (g *guardState) verifyLocked() *command.Command {
+	g.prepareLocked()
+	g.asked, g.inFlight, g.votes = true, true, false
+	n, r := g.conn.pipeline.node, &command.Request{}
+	command.NewVerifyMarker(r, g.settings(), n.cfg.Name, g.conn.pipeline.history.verified(n.cfg.Clock.Now()))
 	return &command.Command{Request: r, To: g}
 }
 
-// ask queues another VerifyMarker, unless one is under way.
-//
-// votes is cleared together with asking: from here on, a command that finds another marker waits
-// for the answer instead of asking again. The command is queued after the mutex is released,
-// because requeue takes it.
+// ask queues another VerifyMarker, unless one is under way. The command is queued after the mutex is
+// released, because requeue takes it.
 func (g *guardState) ask() {
+	var c *command.Command
 	pl := g.conn.pipeline
 	pl.mu.Lock()
-	idle := pl.conn == g.conn && !g.inFlight && !g.nodeSet.Ended()
-	if idle {
-		g.asked, g.inFlight, g.votes = true, true, false
+	if pl.conn == g.conn && !g.inFlight {
+		c = g.verifyLocked()
 	}
 	pl.mu.Unlock()
-	if idle {
-		pl.requeue(g.verifyCommand())
+	if c != nil {
+		pl.requeue(c)
 	}
 }
 
@@ -166,19 +153,20 @@ func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 		g.votes = true
 		return
 	case rep.MarkerStatus.Status == guard.Foreign:
-		g.why = errForeignMarker(n.cfg.Name, rep.MarkerStatus.Marker, g.nodeSet.Guard)
+		g.why = errForeignMarker(n.cfg.Name, rep.MarkerStatus.Marker, g.settings())
 		return
 	case rep.MarkerStatus.Status == guard.NoMaster:
 		g.why = errMarkerNoMaster(n.cfg.Name)
 		return
 	}
-	g.until = now.Add(min(rep.MarkerStatus.Left, g.nodeSet.Guard.Quarantine(n.cfg.Name))) // the server may say anything
+	full, history := g.settings().Quarantine(n.cfg.Name), &g.conn.pipeline.history
+	g.until = now.Add(min(rep.MarkerStatus.Left, full)) // the server may say anything
 	// This client knows when the quarantine began, so it also measures it by its own clock: the
 	// server's may be set forward.
 	if rep.MarkerStatus.JustBegan {
-		n.histories.begin(g.history, now.Add(g.nodeSet.Guard.Quarantine(n.cfg.Name)))
+		history.begin(now.Add(full))
 	}
-	g.until = max(g.until, n.histories.end(g.history))
+	g.until = max(g.until, history.notBefore)
 	// A timer on a connection that has ended would ask in vain. The next connection asks by itself.
 	if g.conn.pipeline.conn == g.conn {
 		g.recheckAfterLocked(g.askPauseLocked(g.until.Sub(now) + time.Millisecond))
@@ -224,14 +212,13 @@ func (g *guardState) whyNotVotingLocked(now clock.Instant) error {
 	return errUnmarked
 }
 
-// whyNotVotingLocked returns why the server does not vote for a node set, as far as this
-// connection knows its marker. It sends nothing.
-func (pc *pipeConn) whyNotVotingLocked(s *command.NodeSet) error {
-	g := pc.guards[s]
-	if g == nil || !g.asked || g.inFlight || g.votes {
+// notVotingLocked returns why the server does not vote, as far as this connection knows its marker. It
+// sends nothing.
+func (g *guardState) notVotingLocked() error {
+	if !g.asked || g.inFlight || g.votes {
 		return nil
 	}
-	return g.whyNotVotingLocked(pc.pipeline.node.cfg.Clock.Now())
+	return g.whyNotVotingLocked(g.conn.pipeline.node.cfg.Clock.Now())
 }
 
 // isUnmarked reports whether a command found another marker than the expected one.
@@ -246,20 +233,19 @@ func isUnmarked(c *command.Command, r command.Reply) bool {
 // It looks at the state twice. ask takes the mutex itself, so the mutex is released in between,
 // and the answer may have arrived by the second look.
 func (pc *pipeConn) answerUnmarked(c *command.Command, r command.Reply) {
+	g := &pc.guard
 	pc.pipeline.mu.Lock()
-	g := pc.guards[c.NodeSet]
-	news := g != nil && g.votes // nil: its node set has ended and was dropped after the command was sent
+	news := g.votes
 	pc.pipeline.mu.Unlock()
 	if news {
 		g.ask()
 	}
 	now := pc.pipeline.node.cfg.Clock.Now()
 	pc.pipeline.mu.Lock()
-	waits := g != nil && g.inFlight
-	switch {
-	case waits:
+	waits := g.inFlight
+	if waits {
 		g.pending = append(g.pending, pendingReply{c, r})
-	case g != nil:
+	} else {
 		r.Err = g.whyNotVotingLocked(now)
 	}
 	pc.pipeline.mu.Unlock()
@@ -268,36 +254,19 @@ func (pc *pipeConn) answerUnmarked(c *command.Command, r command.Reply) {
 	}
 }
 
-// recheckAll asks again for every node set that was asked for, including those for which the node
-// could not answer.
-func (pc *pipeConn) recheckAll() {
-	pc.pipeline.mu.Lock()
-	var all []*guardState
-	for _, g := range pc.guards {
-		if g.asked || g.why != nil {
-			all = append(all, g)
-		}
+// verifyAgainLocked asks on a new connection if an earlier one asked, so that a quarantine begins as early
+// as possible. It puts the command in front of those that waited for the connection: they may be granted
+// only after the answer.
+func (g *guardState) verifyAgainLocked() {
+	pl := g.conn.pipeline
+	if !pl.history.asked {
+		return
 	}
-	pc.pipeline.mu.Unlock()
-	for _, g := range all {
-		g.ask()
-	}
-}
-
-// verifyAgainLocked asks on a new connection for every node set that earlier connections asked
-// for, so that a quarantine begins as early as possible. It puts the commands in front of those
-// that waited for the connection: they may be granted only after the answer.
-func (pc *pipeConn) verifyAgainLocked() {
-	queue := &pc.pipeline.queue
 	// The queue is rebuilt under the mutex, so no command can be written in between.
-	waiting := queue.popAll(nil)
-	for _, s := range pc.pipeline.node.histories.nodeSets() {
-		g := pc.guardOfLocked(s)
-		g.asked, g.inFlight = true, true
-		queue.push(g.verifyCommand())
-	}
+	waiting := pl.queue.popAll(nil)
+	pl.queue.push(g.verifyLocked())
 	for _, c := range waiting {
-		queue.push(c)
+		pl.queue.push(c)
 	}
 }
 
@@ -313,12 +282,5 @@ func (pc *pipeConn) fromOldConn(c *command.Command) bool {
 func (g *guardState) stopLocked() {
 	if g.timer != nil {
 		g.timer.Stop()
-	}
-}
-
-// endGuardsLocked stops the timers.
-func (pc *pipeConn) endGuardsLocked() {
-	for _, g := range pc.guards {
-		g.stopLocked()
 	}
 }

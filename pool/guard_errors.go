@@ -14,9 +14,6 @@ import (
 // node's marker is unknown. An acquisition asks for the state. A query of the holders does not.
 var errUnmarked = errors.New("pool: node is not admitted by the restart guard (new or restarted); the next acquisition starts its quarantine")
 
-// errNoGuard reports a defect of the caller.
-var errNoGuard = errors.New("pool: guarded command without a restart guard")
-
 // mismatchError reports that the node's guard is not this client's. The text begins with what to do.
 type mismatchError string
 

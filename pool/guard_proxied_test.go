@@ -30,36 +30,33 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 		"another history": anotherHistory,
 	} {
 		inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedNodes()
-			admitted(t, m, n, f)
-			require.Equal(t, command.Granted, acquiringUnder(f, "A", "a").outcome(t, n))
+			admitted(t, m, n)
+			require.Equal(t, command.Granted, acquiringUnder("A", "a").outcome(t, n))
 			turn(m)
 			m.Set("ours", "A", time.Second)
-			require.Equal(t, command.Unknown, extendingUnder(f, "A", "ours").outcome(t, n), what)
-			require.Equal(t, command.Failed, inspectingUnder(f, "ours").outcome(t, n), what)
-			requireQuarantined(t, acquiringUnder(f, "B", "b").on(n).reply(t), guardTTL)
+			require.Equal(t, command.Unknown, extendingUnder("A", "ours").outcome(t, n), what)
+			require.Equal(t, command.Failed, inspectingUnder("ours").outcome(t, n), what)
+			requireQuarantined(t, acquiringUnder("B", "b").on(n).reply(t), guardTTL)
 			require.Equal(t, int64(1), n.Stats().Dials)
 			require.Contains(t, m.Keys(), guard.Key)
 			v, _ := m.Get(guard.Key)
 			require.Contains(t, v, otherID, "by what the script read itself")
 			time.Sleep(healthyEvery + guardTTL + time.Second) // the check started a run that this client saw
-			require.Equal(t, command.Granted, acquiringUnder(f, "B", "b").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiringUnder("B", "b").outcome(t, n), what)
 		})
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedNodes()
-			admitted(t, m, n, f)
+			admitted(t, m, n)
 			turn(m)
-			r := acquiringUnder(f, "B", "b").on(n).reply(t)
+			r := acquiringUnder("B", "b").on(n).reply(t)
 			require.Equal(t, command.Granted, r.Outcome, "%s: %v", what, r.Err)
 		})
 	}
 	inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		m.SetInfo("role", "slave")
-		require.Equal(t, command.Failed, acquiringUnder(f, "B", "b").outcome(t, n), "a replica")
+		require.Equal(t, command.Failed, acquiringUnder("B", "b").outcome(t, n), "a replica")
 		time.Sleep(time.Second)
-		requireUnfit(t, acquiringUnder(f, "B", "b").on(n).reply(t), "is a replica")
+		requireUnfit(t, acquiringUnder("B", "b").on(n).reply(t), "is a replica")
 	})
 }
 
@@ -74,12 +71,11 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 			return at.Load().Dial(ctx, network, address)
 		}
-		f := guardedNodes()
 		n := opened(t, one, func(c *Config) { c.Dial = dial })
 		defer n.Close()
-		admitted(t, one, n, f)
+		admitted(t, one, n)
 		other := opened(t, two, nil)
-		admitted(t, two, other, guardedNodes())
+		admitted(t, two, other)
 		require.NoError(t, other.Close())
 
 		v, _ := one.Get(guard.Key)
@@ -88,7 +84,7 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 		only(t, one).Drop()
 		time.Sleep(100 * time.Millisecond)
 		var q *QuarantineError
-		require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q)
+		require.ErrorAs(t, acquiringUnder("A", "k").on(n).reply(t).Err, &q)
 		v, _ = two.Get(guard.Key)
 		require.Contains(t, v, two.RunID())
 	})
@@ -97,16 +93,14 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 // The reader, the writer, callers, timers and checks share the state of the guard.
 func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		fleets := []*command.NodeSet{guardedNodes(), guardedNodes()}
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
-				f := fleets[i%2]
 				for j := range 60 {
 					token := string(rune('a' + i))
-					acquiringUnder(f, token, token).on(n).reply(t)
-					extendingUnder(f, token, token).on(n).reply(t)
-					pingingUnder(f).on(n).reply(t)
+					acquiringUnder(token, token).on(n).reply(t)
+					extendingUnder(token, token).on(n).reply(t)
+					pingingUnder().on(n).reply(t)
 					releasing(token, token).on(n).reply(t)
 					time.Sleep(time.Duration(100+7*i+j) * time.Millisecond)
 				}
@@ -126,10 +120,9 @@ func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 					m.FlushScripts()
 				}
 			}
-			fleets[0].End()
 		})
 		all.Wait()
 		time.Sleep(guardTTL + healthyEvery + healthyEvery/2)
-		require.Equal(t, command.Granted, pingingUnder(fleets[1]).outcome(t, n))
+		require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
 	})
 }

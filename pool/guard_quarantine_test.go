@@ -21,22 +21,21 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 		"emptied":          func(m *fakeredis.Master) { m.FlushAll() },
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedNodes()
-			admitted(t, m, n, f)
+			admitted(t, m, n)
 			begin(m)
 			time.Sleep(100 * time.Millisecond) // it has dialled
-			acquiringUnder(f, "A", "k").on(n).reply(t)
+			acquiringUnder("A", "k").on(n).reply(t)
 			synctest.Wait()
 			require.Equal(t, 1, queriesOf(m), what)
 			time.Sleep(time.Second)
 			m.SetClock(time.Hour)
 			for range 4 {
 				var q *QuarantineError
-				require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q, what)
+				require.ErrorAs(t, acquiringUnder("A", "k").on(n).reply(t).Err, &q, what)
 				time.Sleep((guardTTL - 1100*time.Millisecond) / 4)
 			}
 			time.Sleep(200 * time.Millisecond)
-			require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), what)
 		})
 	}
 }
@@ -57,53 +56,50 @@ func TestAClientThatFindsAnotherServerWaitsForItsOwnTimerAsWell(t *testing.T) {
 	}
 	for what, begin := range map[string]func(t *testing.T, m *fakeredis.Master, meets func()){"restarted": restarted, "promoted": promoted} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			f := guardedNodes()
-			admitted(t, m, n, f)
+			admitted(t, m, n)
 			begin(t, m, func() {
 				stranger := opened(t, m, nil)
-				requireQuarantined(t, acquiringUnder(guardedNodes(), "B", "k").on(stranger).reply(t), guardTTL)
+				requireQuarantined(t, acquiringUnder("B", "k").on(stranger).reply(t), guardTTL)
 				require.NoError(t, stranger.Close())
 			})
 			m.SetClock(time.Hour)
 			time.Sleep(time.Second) // it has dialled
 			for range 3 {
 				var q *QuarantineError
-				require.ErrorAs(t, acquiringUnder(f, "A", "k").on(n).reply(t).Err, &q, what)
+				require.ErrorAs(t, acquiringUnder("A", "k").on(n).reply(t).Err, &q, what)
 				time.Sleep(6 * time.Second)
 			}
 			time.Sleep(2 * time.Second)
-			require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), what)
 		})
 	}
 	// The negative control: a client that never saw the earlier run uses the node's clock.
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		require.NoError(t, n.Close())
 		require.NoError(t, m.Restart(true))
 		first := opened(t, m, nil)
-		acquiringUnder(f, "A", "k").on(first).reply(t)
+		acquiringUnder("A", "k").on(first).reply(t)
 		require.NoError(t, first.Close())
 		m.SetClock(time.Hour)
 		second := opened(t, m, nil)
 		defer second.Close()
-		require.Equal(t, command.Granted, acquiringUnder(guardedNodes(), "A", "k").outcome(t, second))
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, second))
 	})
 }
 
 // A quarantine that is longer than the maximum was written before the clock was set back.
 func TestAQuarantineBeginsAgainWhenTheNodesClockWasSetBack(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
 		m.SetClock(time.Hour)
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - 8*time.Second)
 		m.SetClock(0)
 		time.Sleep(8*time.Second + 2*time.Millisecond)
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL-2*time.Millisecond) // since the check
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL-2*time.Millisecond) // since the check
 		time.Sleep(guardTTL)
 		synctest.Wait()
-		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n))
 	})
 }
 
@@ -113,7 +109,7 @@ func timed(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, c *t
 	c := &tallying{}
 	inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		requireQuarantined(t, acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 		f(t, m, n, c)
 	})
 }
@@ -153,7 +149,7 @@ func TestAQuarantineOfNoTimeIsQueriedWithPauses(t *testing.T) {
 				asked.Add(1)
 				return "*3\r\n$11\r\nquarantined\r\n:" + left + "\r\n:0\r\n", true
 			})
-			r := acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t)
+			r := acquiringUnder("A", "k").on(n).reply(t)
 			var q *QuarantineError
 			require.ErrorAs(t, r.Err, &q)
 			require.GreaterOrEqual(t, q.Remaining, time.Duration(0))

@@ -16,7 +16,7 @@ import (
 
 // markerOf returns the marker that a master needs in order to vote, with another state.
 func markerOf(m *fakeredis.Master, state string) string {
-	ok := guardedNodes().Guard.Marker(m.RunID(), noHistory, "n1")
+	ok := guardSettings().Marker(m.RunID(), noHistory, "n1")
 	return strings.TrimSuffix(ok, "ok") + state
 }
 
@@ -33,7 +33,7 @@ func until(left time.Duration) string { return fmt.Sprintf("q%d", time.Now().Add
 
 // verifying has a node verify its marker. With over it may end a quarantine.
 func verifying(over bool) *call {
-	return newCall(func(r *command.Request) { command.NewVerifyMarker(r, guardedNodes().Guard, "n1", over) })
+	return newCall(func(r *command.Request) { command.NewVerifyMarker(r, guardSettings(), "n1", over) })
 }
 
 // docs/dev/rules.md rule 16: every part of the marker, the server and the clock counts. A marker that
@@ -156,12 +156,11 @@ func TestAServerThatHidesItsRunIsNotMarked(t *testing.T) {
 // An error in place of the marker would not count as its absence: the lock would not be extended any more.
 func TestALockIsExtendedBesideAMarkerOfAnotherType(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		m.Del(guard.Key)
 		m.PushList(guard.Key)
 		m.Set("k", "A", 100*time.Millisecond)
-		require.Equal(t, command.Unknown, extendingUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Unknown, extendingUnder("A", "k").outcome(t, n))
 		require.Equal(t, time.Second, m.TTL("k"))
 	})
 }

@@ -16,39 +16,41 @@ import (
 // guardTTL is how long a quarantine lasts in tests.
 const guardTTL = 20 * time.Second
 
-// guardedNodes is the node set that a guarded Locker over three nodes gives its commands.
-func guardedNodes() *command.NodeSet {
-	f := command.NewNodeSet(false)
-	f.Guard = guard.New(guardTTL, []string{"n1", "n2", "n3"})
-	return f
+// guardSettings are those of a guarded Locker over three nodes.
+func guardSettings() *guard.Settings { return guard.New(guardTTL, []string{"n1", "n2", "n3"}) }
+
+// guarded gives the node's Locker the guard, and returns its settings.
+func guarded(n *Node) *guard.Settings {
+	if n.membership().Guard == nil {
+		m := *n.membership()
+		m.Guard = guardSettings()
+		m.Guard.MaxAge[n.cfg.Name] = voter{n}.Kind().MaxAge
+		join(n, m)
+	}
+	return n.membership().Guard
 }
 
-// under makes a command for a guarded node set.
-func under(f *command.NodeSet, token string, fill func(r *command.Request, t *command.LockArgs), keys ...string) *call {
+// under makes a guarded command.
+func under(token string, fill func(r *command.Request, t *command.LockArgs), keys ...string) *call {
 	t := terms(token, keys)
 	t.UnderGuard = true
 	c := newCall(func(r *command.Request) { fill(r, t) })
-	c.req.NodeSet = f
 	return c
 }
 
-func acquiringUnder(f *command.NodeSet, token, key string) *call {
-	return under(f, token, func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, time.Second, guardTTL) }, key)
+func acquiringUnder(token, key string) *call {
+	return under(token, func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, time.Second, guardTTL) }, key)
 }
 
-func extendingUnder(f *command.NodeSet, token, key string) *call {
-	return under(f, token, func(r *command.Request, t *command.LockArgs) { command.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
+func extendingUnder(token, key string) *call {
+	return under(token, func(r *command.Request, t *command.LockArgs) { command.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
 }
 
-func inspectingUnder(f *command.NodeSet, key string) *call {
-	return under(f, "", func(r *command.Request, t *command.LockArgs) { command.NewInspect(r, t) }, key)
+func inspectingUnder(key string) *call {
+	return under("", func(r *command.Request, t *command.LockArgs) { command.NewInspect(r, t) }, key)
 }
 
-func pingingUnder(f *command.NodeSet) *call {
-	c := newCall(command.NewGuardedPing)
-	c.req.NodeSet = f
-	return c
-}
+func pingingUnder() *call { return newCall(command.NewGuardedPing) }
 
 // queriesOf returns how often a master was sent the verification since ForgetLog.
 func queriesOf(m *fakeredis.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
@@ -60,12 +62,12 @@ func mark(m *fakeredis.Master, state string) {
 }
 
 // admitted brings a node's first quarantine to its end.
-func admitted(t *testing.T, m *fakeredis.Master, n *Node, f *command.NodeSet) {
+func admitted(t *testing.T, m *fakeredis.Master, n *Node) {
 	t.Helper()
-	requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+	requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 	time.Sleep(guardTTL + 2*time.Millisecond)
 	synctest.Wait()
-	require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
+	require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
 	m.ForgetLog()
 }
 
@@ -82,27 +84,26 @@ func TestAConnectionVerifiesItsMarkerOnceBeforeTheFirstGuardedAcquire(t *testing
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
-		f := guardedNodes()
 		writes := n.Stats().Writes
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m))
 		synctest.Wait()
 		require.Equal(t, writes+1, n.Stats().Writes, "in one flush")
 		for range 5 {
-			acquiringUnder(f, "A", "k").on(n).reply(t)
+			acquiringUnder("A", "k").on(n).reply(t)
 		}
 		require.Equal(t, 1, queriesOf(m))
 	})
-	for what, first := range map[string]func(f *command.NodeSet) *call{
-		"a claim that is resumed": func(f *command.NodeSet) *call { return inspectingUnder(f, "k") },
-		"a repair": func(f *command.NodeSet) *call {
-			return under(f, "A", func(r *command.Request, t *command.LockArgs) { command.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
+	for what, first := range map[string]func() *call{
+		"a claim that is resumed": func() *call { return inspectingUnder("k") },
+		"a repair": func() *call {
+			return under("A", func(r *command.Request, t *command.LockArgs) { command.NewRepair(r, t, time.Second, guardTTL, 0) }, "k")
 		},
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.ForgetLog()
-			requireQuarantined(t, first(guardedNodes()).on(n).reply(t), guardTTL)
+			requireQuarantined(t, first().on(n).reply(t), guardTTL)
 			require.Equal(t, 1, queriesOf(m), what)
 		})
 	}
@@ -112,17 +113,15 @@ func TestAConnectionVerifiesItsMarkerOnceBeforeTheFirstGuardedAcquire(t *testing
 // commands in flight with it. Each is answered even if the verification is not.
 func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		m.FlushAll()
-		a, b := acquiringUnder(f, "A", "k").on(n), acquiringUnder(f, "B", "k").on(n)
+		a, b := acquiringUnder("A", "k").on(n), acquiringUnder("B", "k").on(n)
 		requireQuarantined(t, a.reply(t), guardTTL)
 		requireQuarantined(t, b.reply(t), guardTTL)
 		require.Equal(t, 1, queriesOf(m))
 	})
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		m.FlushAll()
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			if strings.HasPrefix(cmd, "EVAL") && len(args) > 1 && args[1] == "1" { // the verification's
@@ -130,7 +129,7 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 			}
 			return "", false
 		})
-		r := acquiringUnder(f, "A", "k").on(n).reply(t)
+		r := acquiringUnder("A", "k").on(n).reply(t)
 		require.NotEqual(t, command.Granted, r.Outcome)
 		require.Error(t, r.Err)
 	})
@@ -141,11 +140,10 @@ func TestInspectAndExtendVerifyNoMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.ForgetLog()
-		f := guardedNodes()
 		for _, c := range []*call{
-			pingingUnder(f), extendingUnder(f, "A", "k"), inspecting("k"), pinging(),
+			pingingUnder(), extendingUnder("A", "k"), inspecting("k"), pinging(),
 			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(command.NewInfo),
-			under(f, "A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
+			under("A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
 		} {
 			r := c.on(n).reply(t)
 			if c.req.Op == command.Ping && c.req.Guarded {
@@ -161,12 +159,11 @@ func TestInspectAndExtendVerifyNoMarker(t *testing.T) {
 
 func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		m.FlushAll()
 		calls := make([]*call, 64)
 		for i := range calls {
-			calls[i] = acquiringUnder(f, "A", "k").on(n)
+			calls[i] = acquiringUnder("A", "k").on(n)
 		}
 		for _, c := range calls {
 			require.Equal(t, command.Failed, c.reply(t).Outcome)
@@ -175,13 +172,13 @@ func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 		require.Equal(t, 1, queriesOf(m))
 		require.Equal(t, int64(1), n.Stats().Dials)
 		for range 10 {
-			requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+			requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 		}
 		require.Equal(t, 1, queriesOf(m))
 		time.Sleep(guardTTL - time.Millisecond)
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Millisecond)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), time.Millisecond)
 		time.Sleep(3 * time.Millisecond)
-		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n), "by itself, and without a dial")
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), "by itself, and without a dial")
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 }
@@ -190,20 +187,19 @@ func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 // does not count.
 func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		m.Del(guard.Key)
 		m.Set("k", "A", 100*time.Millisecond)
-		r := extendingUnder(f, "A", "k").on(n).reply(t)
+		r := extendingUnder("A", "k").on(n).reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.Equal(t, time.Second, m.TTL("k"))
 		synctest.Wait()
 		require.Equal(t, 1, queriesOf(m))
-		r = extendingUnder(f, "A", "k").on(n).reply(t)
+		r = extendingUnder("A", "k").on(n).reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		var q *QuarantineError
 		require.ErrorAs(t, r.Err, &q)
-		require.Equal(t, command.Refused, extendingUnder(f, "A", "gone").outcome(t, n), "what is not ours is not ours")
+		require.Equal(t, command.Refused, extendingUnder("A", "gone").outcome(t, n), "what is not ours is not ours")
 	})
 }
 
@@ -211,15 +207,14 @@ func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 // needs the result.
 func TestANodeThatCouldNotVerifyItsMarkerIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Second)
 		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
 		time.Sleep(2 * time.Second)
 		m.FailWith("EVALSHA", "")
-		require.Equal(t, command.Failed, pingingUnder(f).outcome(t, n))
+		require.Equal(t, command.Failed, pingingUnder().outcome(t, n))
 		time.Sleep(healthyEvery)
-		require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
+		require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 }
@@ -227,14 +222,13 @@ func TestANodeThatCouldNotVerifyItsMarkerIsAskedAgain(t *testing.T) {
 // The verification may have the result that a waiting command can be granted.
 func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Millisecond)
 		m.SetDelay(10 * time.Millisecond)
 		m.ForgetLog()
 		only(t, m).Drop()
 		synctest.Wait()
-		r := acquiringUnder(f, "A", "k").on(n).reply(t) // its own timer has ended when the dial is finished
+		r := acquiringUnder("A", "k").on(n).reply(t) // its own timer has ended when the dial is finished
 		require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
 		require.Equal(t, 1, queriesOf(m))
@@ -245,16 +239,15 @@ func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 // not started its timer since.
 func TestAQuestionEndsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		admitted(t, m, n, f)
+		admitted(t, m, n)
 		l := n.pipeline
 		l.mu.Lock()
-		old := l.conn.guards[f]
+		old := l.conn.guard.verifyLocked()
 		l.mu.Unlock()
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Second)
 		asked := queriesOf(m)
-		l.requeue(old.verifyCommand())
+		l.requeue(old)
 		synctest.Wait()
 		require.Equal(t, asked, queriesOf(m))
 	})

@@ -3,7 +3,6 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -31,108 +30,70 @@ type health struct {
 // admission decides which commands a connection carries. pipeline.mu guards it. Only the reader changes
 // unfit, and reads it without mu.
 type admission struct {
-	unfit      error            // why the server does not vote; nil if it does
-	approved   *command.NodeSet // the node set whose commands passed all checks last
-	registered map[*command.NodeSet]bool
+	unfit  error // why the server does not vote; nil if it does
+	joined bool  // the server is registered as one of the Locker's
 }
 
 // admitLocked returns why a command is not sent on this connection: its server is unfit, fails its
 // health checks, or votes under another name. Undos are always sent, and extensions also while checks
-// fail. The first command of a node set registers the server there. For a known node set admitLocked
-// costs two comparisons.
+// fail. The first command registers the server, before its first vote.
 func (pc *pipeConn) admitLocked(c *command.Command) error {
 	// An undo only deletes what this library wrote, so it is right on any server. A health check
 	// has to reach an unfit one.
 	if c.Op.Undoes() || c.Op == command.Sweep || c.Op == command.Info {
 		return nil
 	}
+	n := pc.pipeline.node
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
-	if err := pc.pipeline.node.kind.rejectReason(c, pc.raw.address); err != nil {
+	if err := n.kind.rejectReason(pc.raw.address); err != nil {
 		return err
 	}
-	node := pc.pipeline.node.cfg.Name
+	member := n.membership()
 	// An extension is exempt: a server that cannot answer INFO may still keep a lock alive, and the
 	// lock was granted before.
-	if pc.health.why != nil && c.Op != command.Extend && !c.NodeSet.Exempts(node) {
+	if pc.health.why != nil && c.Op != command.Extend && !member.Unsafe {
 		return pc.health.why
 	}
 	if c.Op == command.Poll {
-		if err := pc.whyNotVotingLocked(c.NodeSet); err != nil {
+		if err := pc.guard.notVotingLocked(); err != nil {
 			return err
 		}
 	}
-	// The usual case. approved is cleared by whatever could change the result below.
-	if c.NodeSet != nil && c.NodeSet == pc.approved {
-		return nil
-	}
 	switch {
-	case c.Guarded && (c.NodeSet == nil || c.NodeSet.Guard == nil):
-		return errNoGuard
-	case c.NodeSet.Exempts(node):
+	case member.Unsafe:
 		return nil
 	case pc.unfit != nil:
 		return pc.unfit
-	case c.NodeSet == nil:
+	case member.Servers == nil:
+		return nil // it belongs to no Locker
+	case member.Guard == nil && pc.facts.Marker != "" && c.Informational:
+		return nil
+	case member.Guard == nil && pc.facts.Marker != "":
+		return errGuardedNode(n.cfg.Name, pc.facts.Marker)
+	case pc.joined:
 		return nil
 	}
-	if err := pc.markerErrorLocked(c.NodeSet); err != nil {
-		if c.Informational {
-			return nil // approved stays unset
-		}
+	// Join refuses a server that another node of the Locker uses: it would vote twice.
+	if err := member.Servers.Join(pc.facts.RunID, n.cfg.Name); err != nil {
 		return err
 	}
-	// Join refuses a server that another node of the set uses: it would vote twice.
-	if !pc.registered[c.NodeSet] {
-		if err := c.NodeSet.Join(pc.facts.RunID, node); err != nil {
-			return err
-		}
-		if pc.registered == nil {
-			pc.registered = make(map[*command.NodeSet]bool)
-		}
-		pc.registered[c.NodeSet] = true
-		pc.pipeline.node.noteForgetful(c.NodeSet, pc.facts.Facts)
-	}
-	pc.approved = c.NodeSet
+	pc.joined = true
+	n.noteForgetful(pc.facts.Facts)
 	return nil
 }
 
-// markerErrorLocked returns why the marker that the server had when the connection was made keeps it
-// from voting for a set of nodes.
-func (pc *pipeConn) markerErrorLocked(s *command.NodeSet) error {
-	if s.Guard == nil && pc.facts.Marker != "" {
-		return errGuardedNode(pc.pipeline.node.cfg.Name, pc.facts.Marker)
-	}
-	return nil
-}
-
-// unregisterLocked removes the connection from its node sets, before the pipeline dials again.
-func (pc *pipeConn) unregisterLocked() {
+// leaveLocked ends what the connection does for the Locker, before the pipeline dials again.
+func (pc *pipeConn) leaveLocked() {
 	// The timers first: none of them may use the connection after it has left the pipeline.
 	if pc.health.timer != nil {
 		pc.health.timer.Stop()
 	}
-	pc.endGuardsLocked()
+	pc.guard.stopLocked()
 	// The server's run ID becomes free, so the next connection, perhaps by another node name, can
 	// register it.
-	for f := range pc.registered {
-		f.Leave(pc.facts.RunID, pc.pipeline.node.cfg.Name)
+	if pc.joined {
+		pc.pipeline.node.membership().Servers.Leave(pc.facts.RunID)
 	}
-	pc.registered, pc.approved = nil, nil
-}
-
-// forgetEndedLocked drops everything about node sets that have ended. A connection that several
-// Lockers share may outlive most of them.
-func (pc *pipeConn) forgetEndedLocked() {
-	if pc.approved != nil && pc.approved.Ended() {
-		pc.approved = nil
-	}
-	maps.DeleteFunc(pc.registered, func(f *command.NodeSet, _ bool) bool { return f.Ended() })
-	maps.DeleteFunc(pc.guards, func(f *command.NodeSet, g *guardState) bool {
-		if f.Ended() {
-			g.stopLocked()
-		}
-		return f.Ended()
-	})
 }
 
 // scheduleCheckLocked starts the timer of the next check. It is called on the pipeline's present
@@ -170,24 +131,19 @@ func (pc *pipeConn) check() {
 type healthCheck struct{ *pipeConn }
 
 // Answer schedules the next check, if the pipeline still has this connection. After a check that
-// succeeded it also asks again for the markers of the restart guard: an emptied server answers
-// INFO as before.
+// succeeded it also asks again for the marker of the restart guard: an emptied server answers INFO as
+// before.
 func (hc healthCheck) Answer(*command.Command, command.Reply) {
 	hc.pipeline.mu.Lock()
 	current := hc.pipeline.conn == hc.pipeConn
-	answered := hc.health.why == nil
+	again := false
 	if current {
-		hc.forgetEndedLocked()
 		hc.scheduleCheckLocked()
+		again = hc.health.why == nil && (hc.guard.asked || hc.guard.why != nil)
 	}
 	hc.pipeline.mu.Unlock()
-	if !current {
-		return
-	}
-	// Outside pipeline.mu, like everything that takes another mutex or submits.
-	hc.pipeline.node.histories.forgetEnded()
-	if answered {
-		hc.recheckAll()
+	if again { // outside mu, because ask submits
+		hc.guard.ask()
 	}
 }
 
@@ -217,8 +173,7 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	// Computed before the lock, because it builds texts.
 	unfit := unfitError(pc.pipeline.node.kind.faults(next.Facts))
 	pc.pipeline.mu.Lock()
-	// approved is cleared: the next command of each node set passes all checks again.
-	pc.facts, pc.unfit, pc.approved = next, unfit, nil
+	pc.facts, pc.unfit = next, unfit
 	pc.health.why = nil
 	pc.pipeline.mu.Unlock()
 }

@@ -105,13 +105,14 @@ func TestHealthChecksAreCommandsLikeOthers(t *testing.T) {
 		m.SetInfo("maxmemory", "1000")
 		m.SetInfo("maxmemory_policy", "allkeys-lru") // a check each second
 		m.SetDelay(300 * time.Millisecond)
+		except(n, true)
 		for i := range 50 {
-			call := acquiring("A", time.Second, "k").anyway().on(n)
+			call := acquiring("A", time.Second, "k").on(n)
 			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 			undo := releasing("A", "k").on(n)
 			require.Equal(t, command.Granted, call.reply(t).Outcome)
 			require.Equal(t, command.Granted, undo.reply(t).Outcome)
-			holds := inspecting("k").anyway().on(n).reply(t).KeyStates
+			holds := inspecting("k").on(n).reply(t).KeyStates
 			require.Equal(t, []command.KeyState{{}}, holds)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -198,7 +199,7 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 		},
 		"two quarantines": func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			for range 2 {
-				requireQuarantined(t, acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t), guardTTL)
+				requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
 			}
 		},
 	} {

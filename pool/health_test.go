@@ -21,13 +21,12 @@ func TestANodeThatFailsAHealthCheckDoesNotVote(t *testing.T) {
 		for _, c := range []*call{acquiring("C", time.Hour, "c"), inspecting("a"), pinging()} {
 			requireUnfit(t, c.on(n).reply(t), "n1", "health check", busy)
 		}
-		extension, after := extending("A", time.Hour, "a"), acquiring("C", time.Hour, "c")
-		nodeSet := command.NewNodeSet(false)
-		extension.req.NodeSet, after.req.NodeSet = nodeSet, nodeSet
-		require.Equal(t, command.Granted, extension.outcome(t, n), "an extension")
-		requireUnfit(t, after.on(n).reply(t), busy)
+		require.Equal(t, command.Granted, extending("A", time.Hour, "a").outcome(t, n), "an extension")
+		requireUnfit(t, acquiring("C", time.Hour, "c").on(n).reply(t), busy)
 		require.Equal(t, command.Granted, undoing("A", "a").within(n, time.Hour).outcome(t, n), "an undo")
-		require.Equal(t, command.Granted, acquiring("D", time.Hour, "d").anyway().outcome(t, n), "an exception was made")
+		except(n, true)
+		require.Equal(t, command.Granted, acquiring("D", time.Hour, "d").outcome(t, n), "an exception was made")
+		except(n, false)
 		requireUnfit(t, acquiring("C", time.Hour, "c").on(n).reply(t), busy)
 
 		m.ForgetLog()

@@ -18,13 +18,13 @@ type kind interface {
 	// submit executes a command, and submitBoth two that are written together: see voter.Submit.
 	submit(c *command.Command)
 	submitBoth(first, second *command.Command)
-	// whyNotVoting returns why the node does not vote for a node set: see voter.WhyNotVoting.
-	whyNotVoting(s *command.NodeSet) error
+	// whyNotVoting returns why the node does not vote: see voter.WhyNotVoting.
+	whyNotVoting() error
 	// subscribe returns a subscription without channels: see voter.Subscribe.
 	subscribe(listener command.Listener) command.Subscription
-	// rejectReason returns why a command is not sent to the server at address. It is called under
+	// rejectReason returns why no command is sent to the server at address. It is called under
 	// pipeline.mu.
-	rejectReason(c *command.Command, address string) error
+	rejectReason(address string) error
 	// redirect moves a command to another server if err, its reply, says so. After true the command
 	// must not be touched. Only the reader of pc calls it.
 	redirect(pc *pipeConn, c *command.Command, err error) bool
@@ -66,7 +66,7 @@ func (k single) subscribe(listener command.Listener) command.Subscription {
 	return newSubscription(k.node, listener)
 }
 
-func (single) rejectReason(*command.Command, string) error { return nil }
+func (single) rejectReason(string) error { return nil }
 
 func (single) redirect(*pipeConn, *command.Command, error) bool { return false }
 

@@ -25,7 +25,6 @@ type mergeState struct {
 type aside struct {
 	commands []*command.Command
 	keys     map[string]struct{}
-	marker   any // of guarded acquires
 }
 
 func newMergeStates(n *Node) (all [command.MergeKinds]mergeState) {
@@ -51,16 +50,16 @@ func (pc *pipeConn) appendSameKeysLocked(c *command.Command) {
 
 // setAsideLocked sets a command aside if it can be merged with others of this batch, and reports
 // whether it did. appendSameKeysLocked must come before it.
-func (pc *pipeConn) setAsideLocked(c *command.Command, marker any) bool {
+func (pc *pipeConn) setAsideLocked(c *command.Command) bool {
 	kind := c.MergeKind()
 	a := &pc.aside[kind]
-	if !pc.merge[kind].on || len(a.commands) > 0 && !a.commands[0].MergesWith(c) {
+	if !pc.merge[kind].on {
 		return false
 	}
 	if a.keys == nil {
 		a.keys = make(map[string]struct{})
 	}
-	a.commands, a.marker = append(a.commands, c), marker
+	a.commands = append(a.commands, c)
 	a.keys[c.Keys[0]] = struct{}{}
 	return true
 }
@@ -90,14 +89,13 @@ func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
 			c.Merged = uint8(n) //nolint:gosec // at most MaxMerged
 			pc.evalMerged, state.evalNext = pc.evalMerged || state.evalNext, false
 			pc.pipeline.node.count.merged.Add(int64(n))
-			pc.appendToBatchLocked(c, a.marker)
+			pc.appendToBatchLocked(c)
 		case first:
-			pc.appendToBatchLocked(c, a.marker)
+			pc.appendToBatchLocked(c)
 		default:
-			pc.pushLocked(c, a.marker) // part of the call before
+			pc.pushLocked(c) // part of the call before
 		}
 	}
-	clear(a.commands) // each command leads to its Locker
 	clear(a.keys)
 	a.commands = a.commands[:0]
 }
@@ -111,7 +109,6 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 		pc.oneCall = append(pc.oneCall, pc.nextAnswered()) // all were written together
 	}
 	all := pc.oneCall
-	defer clear(all) // each command leads to its Locker
 	why := serverError(err)
 	if err != nil {
 		pc.afterFailedMerge(first.MergeKind(), why)

@@ -32,7 +32,7 @@ func (k mergedAcquire) merged() string { return "EVALSHA " + k.script + "+merge"
 func (k mergedAcquire) alone() string  { return "EVALSHA " + k.script }
 
 // acquire makes an acquire whose hint differs from the present time by ahead.
-func (k mergedAcquire) acquire(set *command.NodeSet, token, key string, ahead time.Duration) *call {
+func (k mergedAcquire) acquire(token, key string, ahead time.Duration) *call {
 	t := terms(token, []string{key})
 	t.SetCounters(false)
 	t.UnderGuard = k.guarded
@@ -43,27 +43,23 @@ func (k mergedAcquire) acquire(set *command.NodeSet, token, key string, ahead ti
 			command.NewAcquire(r, t, longTTL, mostTTL)
 		}
 	})
-	c.req.NodeSet = set
 	return c
 }
 
 // run runs a test with a node that is connected and votes, and whose writer is idle.
-func (k mergedAcquire) run(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet)) {
+func (k mergedAcquire) run(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
 	t.Helper()
 	inBubble(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		set := oneLocker
+		inLocker(n)
 		if k.guarded {
-			set = guardedNodes()
-			set.WaitersChannel = command.WaitersChannel("")
-			admitted(t, m, n, set)
+			admitted(t, m, n)
 		} else {
 			p := pinging()
-			p.req.NodeSet = set
 			require.Equal(t, command.Granted, p.outcome(t, n))
 		}
 		synctest.Wait()
 		m.ForgetLog()
-		f(t, m, n, set)
+		f(t, m, n)
 	})
 }
 
@@ -77,17 +73,14 @@ func ofEach(t *testing.T, f func(t *testing.T, k mergedAcquire)) {
 
 func TestAcquiresOfABatchGoInOneCallBehindItsOtherCommands(t *testing.T) {
 	ofEach(t, func(t *testing.T, k mergedAcquire) {
-		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.Set("b", "other", longTTL)
 			m.Set("r", "R", longTTL)
 			m.Set("s", "S", longTTL)
 			before := n.Stats().Merged
-			a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+			a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 			r, s := announcing("R", "r"), announcing("S", "s")
 			p := pinging()
-			for _, c := range []*call{r, s, p} {
-				c.req.NodeSet = set
-			}
 			together(n, r, a, s, b, p)
 			require.Equal(t, command.Granted, a.reply(t).Outcome)
 			require.Equal(t, command.Reply{Outcome: command.Refused}, b.reply(t))
@@ -151,13 +144,13 @@ func (k mergedAcquire) effects(t *testing.T, apart bool) (all []acquireEffects) 
 			}
 		}
 	}
-	k.run(t, func(c *Config) { c.Proxied = apart }, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+	k.run(t, func(c *Config) { c.Proxied = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for i := range all {
 			e := &all[i]
 			put(m, "a", e.lock)
 			put(m, command.FencePrefix+"a", e.counter)
 			m.ForgetLog()
-			calls := []*call{k.acquire(set, "A", "a", e.ahead), k.acquire(set, "B", "b", 0)}
+			calls := []*call{k.acquire("A", "a", e.ahead), k.acquire("B", "b", 0)}
 			if e.reversed {
 				together(n, calls[1], calls[0])
 			} else {
@@ -210,12 +203,12 @@ func TestMergingAcquiresKeepsTheOrderOfEachKey(t *testing.T) {
 	kinds := []func() *call{
 		func() *call { return announcing("1", "a") },
 		func() *call { return announcing("3", "b") },
-		func() *call { return k.acquire(oneLocker, "2", "a", 0) },
-		func() *call { return k.acquire(oneLocker, "3", "b", 0) },
-		func() *call { return k.acquire(oneLocker, "4", "a", 0) },
-		func() *call { c := releasing("2", "a"); c.req.NodeSet = oneLocker; return c },
-		func() *call { return acquiring("5", longTTL, "a", "b").anyway() },
-		func() *call { return pinging().anyway() },
+		func() *call { return k.acquire("2", "a", 0) },
+		func() *call { return k.acquire("3", "b", 0) },
+		func() *call { return k.acquire("4", "a", 0) },
+		func() *call { return releasing("2", "a") },
+		func() *call { return acquiring("5", longTTL, "a", "b") },
+		func() *call { return pinging() },
 	}
 	everyBatch(t, kinds, 4)
 }
@@ -226,19 +219,15 @@ func TestWhichAcquiresAreNotMerged(t *testing.T) {
 	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		several := terms("T", []string{"c", "d"})
 		several.SetCounters(false)
-		inFront := k.acquire(oneLocker, "T", "e", 0)
+		inFront := k.acquire("T", "e", 0)
 		inFront.req.SendAlone()
 		calls := []*call{
-			k.acquire(oneLocker, "T", "a", 0),
-			k.acquire(newLockerSet(), "T", "b", 0),
+			k.acquire("T", "a", 0),
 			newCall(func(r *command.Request) {
 				command.NewFencedAcquire(r, several, longTTL, mostTTL, time.Now().UnixMicro(), time.Second)
 			}),
 			inFront,
-			acquiring("T", longTTL, "f").anyway(), // a plain SET
-		}
-		for _, c := range calls[2:] {
-			c.req.NodeSet = oneLocker
+			acquiring("T", longTTL, "f"), // a plain SET
 		}
 		together(n, calls...)
 		for _, c := range calls {
@@ -248,7 +237,7 @@ func TestWhichAcquiresAreNotMerged(t *testing.T) {
 		require.Zero(t, n.Stats().Merged)
 	})
 	merging(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		a, b := k.acquire(oneLocker, "A", "a", 0), k.acquire(oneLocker, "B", "b", 0)
+		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 		together(n, a, b)
 		require.Equal(t, command.Granted, a.reply(t).Outcome)
 		require.Equal(t, command.Granted, b.reply(t).Outcome)
@@ -291,16 +280,16 @@ func TestAFailedCallOfAcquires(t *testing.T) {
 			"CROSSSLOT Keys in request don't hash to the same slot":   {command.Failed, false},
 		} {
 			t.Run(reply, func(t *testing.T) {
-				k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+				k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 					answered := failMergedAcquires(m, k, reply)
-					a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+					a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 					together(n, a, b)
 					for _, c := range []*call{a, b} {
 						r := c.reply(t)
 						require.Equal(t, want.outcome, r.Outcome)
 						require.ErrorContains(t, r.Err, strings.Fields(reply)[0])
 					}
-					a, b = k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+					a, b = k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 					together(n, a, b)
 					require.Equal(t, !want.again, a.reply(t).Outcome == command.Granted)
 					require.Equal(t, !want.again, b.reply(t).Outcome == command.Granted)
@@ -318,7 +307,7 @@ func TestAFailedCallOfAcquires(t *testing.T) {
 // Each acquire goes on by its own text. The next call sends the text of the merged script.
 func TestAScriptOfAcquiresThatIsLostIsSentByItsText(t *testing.T) {
 	ofEach(t, func(t *testing.T, k mergedAcquire) {
-		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			flushScripts(m, n)
 			text := strings.Replace(k.alone(), "EVALSHA", "EVAL", 1)
 			for i, want := range [][]string{
@@ -327,7 +316,7 @@ func TestAScriptOfAcquiresThatIsLostIsSentByItsText(t *testing.T) {
 				{k.merged()},
 			} {
 				m.ForgetLog()
-				a, b := k.acquire(set, "A", fmt.Sprint("a", i), 0), k.acquire(set, "B", fmt.Sprint("b", i), 0)
+				a, b := k.acquire("A", fmt.Sprint("a", i), 0), k.acquire("B", fmt.Sprint("b", i), 0)
 				together(n, a, b)
 				require.Equal(t, command.Granted, a.reply(t).Outcome)
 				require.Equal(t, command.Granted, b.reply(t).Outcome)
@@ -340,12 +329,12 @@ func TestAScriptOfAcquiresThatIsLostIsSentByItsText(t *testing.T) {
 // Without the right to read all counters at once, nothing is lost: each acquire goes on by itself.
 func TestMergedAcquiresNeedNoRightToMGET(t *testing.T) {
 	for _, k := range mergedAcquires[1:] {
-		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.Deny("MGET")
 			text := strings.Replace(k.alone(), "EVALSHA", "EVAL", 1)
 			for i, want := range [][]string{{k.merged(), text, text}, {k.alone(), k.alone()}} {
 				m.ForgetLog()
-				a, b := k.acquire(set, "A", fmt.Sprint("a", i), 0), k.acquire(set, "B", fmt.Sprint("b", i), 0)
+				a, b := k.acquire("A", fmt.Sprint("a", i), 0), k.acquire("B", fmt.Sprint("b", i), 0)
 				together(n, a, b)
 				require.Equal(t, command.Granted, a.reply(t).Outcome)
 				require.Equal(t, command.Granted, b.reply(t).Outcome)
@@ -359,11 +348,11 @@ func TestMergedAcquiresNeedNoRightToMGET(t *testing.T) {
 // again: its undo may be behind it.
 func TestAnAcquireThatWasGivenUpIsNotSentAgainAfterNOSCRIPT(t *testing.T) {
 	k := mergedAcquires[1]
-	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		flushScripts(m, n)
 		c := only(t, m)
 		c.HoldReplies()
-		a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 		together(n, a, b)
 		synctest.Wait()
 		require.False(t, a.Cancel())
@@ -388,12 +377,11 @@ func TestAReplyToMergedAcquiresThatMakesNoSenseEndsTheConnection(t *testing.T) {
 		}
 		for _, reply := range replies {
 			t.Run(reply, func(t *testing.T) {
-				k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+				k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 					before := n.Stats().Violations
 					failMergedAcquires(m, k, reply+"\r\n:1\r\n")
-					a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+					a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 					behind := announcing("R", "r")
-					behind.req.NodeSet = set
 					together(n, a, b, behind.within(n, longTTL))
 					for _, c := range []*call{a, b} {
 						require.Equal(t, command.Unknown, c.reply(t).Outcome)
@@ -410,14 +398,14 @@ func TestAReplyToMergedAcquiresThatMakesNoSenseEndsTheConnection(t *testing.T) {
 func TestMergedAcquiresWithoutAnAnswerMayStillBeExecuted(t *testing.T) {
 	ofEach(t, func(t *testing.T, k mergedAcquire) {
 		for _, executed := range []bool{false, true} {
-			k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+			k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				c := only(t, m)
 				if executed {
 					c.HoldReplies()
 				} else {
 					c.HoldRequests()
 				}
-				a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+				a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 				together(n, a, b)
 				synctest.Wait()
 				_, held := m.Get("a")
@@ -437,10 +425,11 @@ func TestMergedAcquiresWithoutAnAnswerMayStillBeExecuted(t *testing.T) {
 // A command that was given up, or that has expired, is not part of the call.
 func TestAnAcquireThatWasGivenUpIsNotPartOfACall(t *testing.T) {
 	k := mergedAcquires[1]
-	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
-		a, b, c, d := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0), k.acquire(set, "C", "c", 0), k.acquire(set, "D", "d", 0)
+	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		a, b, c, d := k.acquire("A", "a", 0), k.acquire("B", "b", 0), k.acquire("C", "c", 0), k.acquire("D", "d", 0)
 		require.True(t, b.Cancel())
-		c.req.Clock, c.req.NotAfter = n.cfg.Clock, n.cfg.Clock.Now()
+		time.Sleep(time.Millisecond) // the instant 0 stands for none
+		c.req.NotAfter = n.cfg.Clock.Now()
 		together(n, a, b, c, d)
 		require.Equal(t, command.Granted, a.reply(t).Outcome)
 		require.Equal(t, command.Granted, d.reply(t).Outcome)
@@ -454,9 +443,9 @@ func TestAnAcquireThatWasGivenUpIsNotPartOfACall(t *testing.T) {
 // A node whose marker is not the expected one grants nothing, and each acquire learns the reason.
 func TestMergedAcquiresOfANodeThatLostItsMarker(t *testing.T) {
 	k := mergedAcquires[2]
-	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.FlushAll()
-		a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 		together(n, a, b)
 		requireQuarantined(t, a.reply(t), guardTTL)
 		requireQuarantined(t, b.reply(t), guardTTL)
@@ -470,13 +459,13 @@ func TestMergedAcquiresOfANodeThatLostItsMarker(t *testing.T) {
 func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
 	k := mergedAcquires[2]
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		set := guardedNodes()
+		inLocker(n)
+		guarded(n)
 		p := pinging()
-		p.req.NodeSet = oneLocker
 		require.Equal(t, command.Granted, p.outcome(t, n))
 		synctest.Wait()
 		m.ForgetLog()
-		a, b := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 		together(n, a, b)
 		requireQuarantined(t, a.reply(t), guardTTL)
 		requireQuarantined(t, b.reply(t), guardTTL)
@@ -492,7 +481,7 @@ func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 	for i := range 2 * maxBatch {
 		c := announcing("T", fmt.Sprint("k", i))
 		if i%2 == 0 {
-			c = mergedAcquires[1].acquire(oneLocker, "T", fmt.Sprint("k", i), 0)
+			c = mergedAcquires[1].acquire("T", fmt.Sprint("k", i), 0)
 		}
 		k.pipeline.queue.push(&c.Command)
 	}
@@ -505,9 +494,9 @@ func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 // docs/dev/hazards.md H22, H23: the script of several acquires checks each TTL by itself.
 func TestEachOfTheAcquiresInOneCallNeedsATTLWithinItsBounds(t *testing.T) {
 	ofEach(t, func(t *testing.T, k mergedAcquire) {
-		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node, set *command.NodeSet) {
+		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			for _, ttl := range []time.Duration{0, 9 * time.Millisecond, mostTTL + time.Millisecond} {
-				bad, good := k.acquire(set, "A", "a", 0), k.acquire(set, "B", "b", 0)
+				bad, good := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 				bad.req.TTL = ttl
 				together(n, bad, good)
 				r := bad.reply(t)

@@ -17,19 +17,12 @@ import (
 
 const merged = "EVALSHA release+merge"
 
-// oneLocker is the node set of most releases in these tests.
-var oneLocker = newLockerSet()
-
-func newLockerSet() *command.NodeSet {
-	s := command.NewNodeSet(true)
-	s.WaitersChannel = command.WaitersChannel("")
-	return s
-}
+// inLocker gives a node to a Locker without a prefix.
+func inLocker(n *Node) { join(n, command.Membership{WaitersChannel: command.WaitersChannel("")}) }
 
 // announcing returns an announced release that may be merged.
 func announcing(token string, keys ...string) *call {
 	c := newCall(func(r *command.Request) { command.NewAnnouncingRelease(r, terms(token, keys), 0, 0) })
-	c.req.NodeSet = oneLocker
 	return c
 }
 
@@ -50,9 +43,8 @@ func together(n *Node, calls ...*call) {
 func merging(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
 	t.Helper()
 	inBubble(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		p := pinging()
-		p.req.NodeSet = oneLocker
-		require.Equal(t, command.Granted, p.outcome(t, n))
+		inLocker(n)
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		m.ForgetLog()
 		f(t, m, n)
@@ -161,19 +153,14 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 // A release overtakes no command, and no command for its key overtakes it. Merged releases have
 // different keys. All batches of four commands are tried.
 func TestMergingKeepsTheOrderOfEachKey(t *testing.T) {
-	plain := func(token string, keys ...string) *call {
-		c := releasing(token, keys...)
-		c.req.NodeSet = oneLocker
-		return c
-	}
 	kinds := []func() *call{
 		func() *call { return announcing("1", "a") },
 		func() *call { return announcing("2", "a") },
 		func() *call { return announcing("3", "b") },
-		func() *call { return plain("1", "a") },
-		func() *call { return acquiring("2", longTTL, "a").anyway() },
-		func() *call { return acquiring("4", longTTL, "a", "b").anyway() },
-		func() *call { return pinging().anyway() },
+		func() *call { return releasing("1", "a") },
+		func() *call { return acquiring("2", longTTL, "a") },
+		func() *call { return acquiring("4", longTTL, "a", "b") },
+		func() *call { return pinging() },
 	}
 	everyBatch(t, kinds, 4)
 }
@@ -228,12 +215,9 @@ func requireOrdered(t *testing.T, batch []*command.Command, position map[*comman
 
 // These releases are never merged with others.
 func TestWhatIsNotMerged(t *testing.T) {
-	other := newLockerSet()
 	for name, change := range map[string]func(c *call){
 		"several names":     func(c *call) { *c = *announcing("T", "a", "b"); c.To = c },
 		"own subscription":  func(c *call) { command.NewAnnouncingRelease(&c.req, terms("T", []string{"a"}), 1, 0) },
-		"another Locker":    func(c *call) { c.req.NodeSet = other },
-		"no Locker":         func(c *call) { c.req.NodeSet = nil },
 		"sent before":       func(c *call) { c.MarkSent(); c.MarkResend() },
 		"not announced":     func(c *call) { command.NewRelease(&c.req, terms("T", []string{"a"})) },
 		"before a handoff":  func(c *call) { command.NewCountingRelease(&c.req, terms("T", []string{"a"}), 0) },
@@ -479,7 +463,6 @@ func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
 		failMerged(m, "$1\r\n1\r\n+OK\r\n")
 		a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
 		s := acquiring("N", longTTL, "a")
-		s.req.NodeSet = oneLocker
 		together(n, a, b, s)
 		r := s.reply(t)
 		require.Equal(t, command.Unknown, r.Outcome, "%+v; keys %v", r, m.Keys())

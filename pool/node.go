@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/background"
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // ErrClosed reports that the node was closed.
@@ -17,18 +19,19 @@ var ErrClosed = errors.New("pool: node is closed")
 // in the background from Open on, and again whenever its connection ends. It is safe for
 // concurrent use.
 type Node struct {
-	cfg       *Config // a pointer, so that fmt does not print its fields; never changed
-	dialer    dialer
-	kind      kind
-	label     string          // its name in findings
-	whole     *Node           // the Cluster for a member of it, otherwise the node itself
-	pipeline  *pipeline       // nil for a Cluster, whose members have one each
-	life      context.Context // ends with Close
-	stop      context.CancelFunc
-	workers   sync.WaitGroup // the pipeline's goroutine
-	histories guardHistories
-	count     counters
-	lines     *background.Queue[logLine]
+	cfg      *Config // a pointer, so that fmt does not print its fields; never changed
+	dialer   dialer
+	kind     kind
+	unowned  *command.Membership                // of a node without a Locker
+	member   atomic.Pointer[command.Membership] // of its Locker, otherwise unowned; of a Cluster's members whole has it
+	label    string                             // its name in findings
+	whole    *Node                              // the Cluster for a member of it, otherwise the node itself
+	pipeline *pipeline                          // nil for a Cluster, whose members have one each
+	life     context.Context                    // ends with Close
+	stop     context.CancelFunc
+	workers  sync.WaitGroup // the pipeline's goroutine
+	count    counters
+	lines    *background.Queue[logLine]
 }
 
 // Open makes a node with its own connections. It returns an error only for a wrong Config, never
@@ -54,6 +57,8 @@ func Open(cfg Config) (*Node, error) {
 func newNode(cfg *Config) *Node {
 	n := &Node{cfg: cfg, dialer: cfg, label: cfg.Name}
 	n.kind, n.whole = single{n}, n
+	n.unowned = &command.Membership{Clock: cfg.Clock}
+	n.member.Store(n.unowned)
 	n.lines = background.NewQueue(maxLines, n.write)
 	return n
 }
@@ -88,6 +93,12 @@ func (n *Node) start(parent context.Context) {
 	n.life, n.stop = ctx, end
 	n.kind.start(ctx)
 }
+
+// membership returns what the node knows of its Locker.
+func (n *Node) membership() *command.Membership { return n.whole.member.Load() }
+
+// expired reports whether a command's not-after instant has passed.
+func (n *Node) expired(c *command.Command) bool { return c.Expired(n.membership().Clock.Now()) }
 
 // Name returns the node's name in votes, errors and logs.
 func (n *Node) Name() string { return n.cfg.Name }

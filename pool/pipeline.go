@@ -28,6 +28,7 @@ type pipeline struct {
 	drained    error // the node was a shard of a Cluster, and was retired
 	unacked    unackedAcquires
 	parked     parked
+	history    guardHistory
 }
 
 // newPipeline makes a pipeline without a connection. run connects it.
@@ -211,7 +212,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	// Under the same lock the failure of the dials before ends, and the rate of pruning begins
 	// again.
 	pl.conn, pl.downErr, pl.untilPrune = pc, nil, minPrune
-	pc.verifyAgainLocked()
+	pc.guard.verifyAgainLocked()
 	pl.wakeLocked() // for commands that waited for the dial; the writer starts in run
 	pc.scheduleCheckLocked()
 	pl.probeSoonLocked()
@@ -242,12 +243,12 @@ func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	pl.conn = nil
-	pc.unregisterLocked()
+	pc.leaveLocked()
 	now := pl.node.cfg.Clock.Now()
 	pl.unacked.prune(now)
 	for _, c := range pc.unansweredCommandsLocked() {
 		switch {
-		case c.Op.Undoes() && !pl.closed && c.Expired(): // it might be sent forever otherwise
+		case c.Op.Undoes() && !pl.closed && pl.node.expired(c): // it might be sent forever otherwise
 			left = append(left, c)
 			pl.sweepLaterLocked(c)
 		case c.Op.Undoes() && !pl.closed:

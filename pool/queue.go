@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/quorumlock/go-redlock/internal/command"
+import (
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
+)
 
 // droppedCommand is a command that is not written, and the reason.
 type droppedCommand struct {
@@ -18,8 +21,8 @@ func failAll(list []droppedCommand) {
 
 // dropReason returns why a command that left the queue is not written: it expired, or its owner
 // gave it up.
-func dropReason(c *command.Command) error {
-	if c.Expired() {
+func dropReason(c *command.Command, now clock.Instant) error {
+	if c.Expired(now) {
 		return command.ErrExpired
 	}
 	return command.ErrGivenUp
@@ -52,14 +55,14 @@ func (pl *pipeline) pruneLocked() (dropped []droppedCommand) {
 	if pl.untilPrune--; pl.untilPrune > 0 {
 		return nil
 	}
-	var stale expiry
+	now := pl.node.membership().Clock.Now()
 	// One round through the ring: each command is taken from the head and, if it is kept, put
 	// behind the others. So the order of the kept commands does not change.
 	for range pl.queue.len() {
 		c := pl.queue.pop()
 		// An undo is kept however late it is: its acquire may be executed late, too.
-		if !c.Op.Undoes() && (c.Cancelled() || stale.expired(c)) {
-			dropped = append(dropped, droppedCommand{c, dropReason(c)})
+		if !c.Op.Undoes() && (c.Cancelled() || c.Expired(now)) {
+			dropped = append(dropped, droppedCommand{c, dropReason(c, now)})
 			continue
 		}
 		pl.queue.push(c)
@@ -83,7 +86,7 @@ func (pl *pipeline) failUnsent(err error) {
 		switch {
 		case !c.Op.Undoes() || pl.closed:
 			dropped = append(dropped, droppedCommand{c, err})
-		case c.Expired(): // its owner gets the answer in time
+		case pl.node.expired(c): // its owner gets the answer in time
 			pl.sweepLaterLocked(c)
 			dropped = append(dropped, droppedCommand{c, err})
 		default:

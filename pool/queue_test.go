@@ -87,12 +87,13 @@ func (c *countedReads) Now() clock.Instant {
 func TestALongQueueIsSweptSeldom(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		c := &countedReads{Clock: n.cfg.Clock}
+		n.member.Store(&command.Membership{Clock: c})
 		submit := func(many int) (calls []*call, sweeps int64) {
 			before := c.reads.Load()
 			for range many {
 				calls = append(calls, pinging())
 				one := calls[len(calls)-1]
-				one.req.Clock, one.req.NotAfter = c, c.Clock.Now().Add(time.Minute)
+				one.req.NotAfter = c.Clock.Now().Add(time.Minute)
 				one.on(n)
 			}
 			return calls, c.reads.Load() - before

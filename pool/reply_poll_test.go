@@ -15,7 +15,7 @@ func polling(key string) *call {
 	return newCall(func(r *command.Request) { command.NewPoll(r, terms("", []string{key})) })
 }
 
-func pollingUnder(f *command.NodeSet, key string) *call { return under(f, "", command.NewPoll, key) }
+func pollingUnder(key string) *call { return under("", command.NewPoll, key) }
 
 // A poll is one plain command. It returns the remaining time of a key of any type.
 func TestAPollReportsForHowLongAKeyExists(t *testing.T) {
@@ -45,15 +45,14 @@ func TestAPollReportsForHowLongAKeyExists(t *testing.T) {
 // known not to vote answers so by itself.
 func TestAPollVerifiesNoMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		f := guardedNodes()
-		require.Equal(t, command.Granted, pollingUnder(f, "k").outcome(t, n))
+		require.Equal(t, command.Granted, pollingUnder("k").outcome(t, n))
 		require.Zero(t, queriesOf(m))
 		require.Empty(t, m.Keys())
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL)
-		requireQuarantined(t, pollingUnder(f, "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, pollingUnder("k").on(n).reply(t), guardTTL)
 		require.Equal(t, 1, m.Commands()["PTTL"])
 		time.Sleep(guardTTL + 2*time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, command.Granted, pollingUnder(f, "k").outcome(t, n))
+		require.Equal(t, command.Granted, pollingUnder("k").outcome(t, n))
 	})
 }

@@ -30,7 +30,7 @@ func (r *ring) peek() *command.Command { return r.slots[r.head] }
 // pop removes and returns the oldest command. The ring must not be empty.
 func (r *ring) pop() *command.Command {
 	c := r.slots[r.head]
-	// The slot must not keep the command, and with it its Locker, from being freed.
+	// The slot must not keep the command, and with it a lock, from being freed.
 	r.slots[r.head] = nil
 	r.head = (r.head + 1) & (len(r.slots) - 1)
 	r.size--

@@ -17,14 +17,13 @@ type form struct{ fenced, guarded bool }
 
 func (f form) String() string { return fmt.Sprintf("fenced %v, guarded %v", f.fenced, f.guarded) }
 
-// eachForm runs f for each form, with a master that a guarded node set has admitted. with makes a call in
+// eachForm runs f for each form, with a master that a guarded Locker has admitted. with makes a call in
 // this form for the token A.
 func eachForm(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, of form, with func(fill formFiller, keys ...string) *call)) {
 	t.Helper()
 	for _, of := range []form{{}, {fenced: true}, {guarded: true}, {fenced: true, guarded: true}} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			set := guardedNodes()
-			admitted(t, m, n, set)
+			admitted(t, m, n)
 			f(t, m, n, of, func(fill formFiller, keys ...string) *call {
 				args := terms("A", keys)
 				args.UnderGuard = of.guarded
@@ -34,7 +33,6 @@ func eachForm(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, o
 					fence = 7
 				}
 				c := newCall(func(r *command.Request) { fill(r, args, fence) })
-				c.req.NodeSet = set
 				return c
 			})
 		})

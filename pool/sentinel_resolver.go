@@ -136,20 +136,9 @@ func (sr *sentinelResolver) currentLocked() (master string, ok bool) {
 	return sr.master, sr.until != 0 && sr.node.cfg.Clock.Now().Before(sr.until)
 }
 
-// rejectReason returns why a command is not sent on a connection to address: no majority has
-// named the address in time, or the command's client would not wait for what a failover may have
-// lost. WithUnsafeNodes makes no exception from this.
-func (sr *sentinelResolver) rejectReason(c *command.Command, address string) error {
-	// A client whose quarantines do not cover MaxAge could grant again what the former master had
-	// granted.
-	if !c.Informational && !c.NodeSet.KnowsMaxAge(sr.node.cfg.Name, sr.node.cfg.Sentinels.MaxAge) {
-		return errNoMajorityMaster
-	}
-	return sr.voteError(address)
-}
-
-// voteError returns why an answer from address is not a vote.
-func (sr *sentinelResolver) voteError(address string) error {
+// rejectReason returns why no command is sent on a connection to address, and why an answer from there is
+// not a vote: no majority has named the address in time. WithUnsafeNodes makes no exception from this.
+func (sr *sentinelResolver) rejectReason(address string) error {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
 	switch master, ok := sr.currentLocked(); {
@@ -172,10 +161,7 @@ func (sr *sentinelResolver) reasonLocked() error {
 	return sr.why
 }
 
-var (
-	errSwitched         = errors.New("pool: Sentinels name another master")
-	errNoMajorityMaster = fmt.Errorf("pool: %w: a node behind Sentinels votes only under the restart guard, with quarantines of maxTTL and MaxAge", command.ErrUnfit)
-)
+var errSwitched = errors.New("pool: Sentinels name another master")
 
 // checkReply turns a grant into Unknown if no majority named its server any more when it
 // arrived. A majority named the server when the command was sent, and the validity counts from
@@ -185,7 +171,7 @@ func (sr *sentinelResolver) checkReply(c *command.Command, address string, r com
 	if r.Outcome != command.Granted || !votes(c) {
 		return r
 	}
-	if err := sr.voteError(address); err != nil {
+	if err := sr.rejectReason(address); err != nil {
 		return command.Reply{Outcome: command.Unknown, Err: err}
 	}
 	return r

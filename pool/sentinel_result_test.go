@@ -14,11 +14,11 @@ import (
 func TestAMasterThatTheSentinelsNoLongerKnowDoesNotVote(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		sr := n.kind.(*sentinelResolver)
-		require.NoError(t, sr.voteError(h.a.Addr()))
+		require.NoError(t, sr.rejectReason(h.a.Addr()))
 		for i := range 2 {
 			sr.recordAnswer(i, answer{asked: n.cfg.Clock.Now(), answered: true})
 		}
-		require.Error(t, sr.voteError(h.a.Addr()))
+		require.Error(t, sr.rejectReason(h.a.Addr()))
 	})
 }
 
@@ -55,7 +55,7 @@ func TestADialEndsAsSoonAsNoSentinelCanBeQueried(t *testing.T) {
 
 func TestWhichSentinelsNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		votesAs(t, n, quarantinedLonger(), h.a)
+		votesAs(t, n, h.a)
 		h.sentinels[0].Stop()
 		for _, s := range h.sentinels[1:] {
 			s.SetMaster("m", unreached)
@@ -64,7 +64,7 @@ func TestWhichSentinelsNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
 		time.Sleep(2 * extraQuarantine)
 		const named = "; its Sentinels (s2:6379, s3:6379) named 192.0.2.1:7000: if clients can't reach it, correct it in SENTINEL MONITOR, " +
 			"and set replica-announce-ip on the servers and sentinel announce-ip on the Sentinels"
-		r := holdingUnder(quarantinedLonger(), "A", "k").on(n).reply(t)
+		r := holdingUnder("A", "k").on(n).reply(t)
 		require.ErrorContains(t, r.Err, "no route to host"+named)
 	})
 }

@@ -85,34 +85,26 @@ func (h *group) promote(sentinels int) {
 	}
 }
 
-// quarantinedLonger is a guarded node set in which the quarantines of n1 are longer by extraQuarantine.
-func quarantinedLonger() *command.NodeSet {
-	f := guardedNodes()
-	f.Guard.MaxAge = map[string]time.Duration{"n1": extraQuarantine}
-	return f
-}
-
 // holdingUnder is acquiringUnder with the longest TTL.
-func holdingUnder(f *command.NodeSet, token, key string) *call {
-	return under(f, token, func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, guardTTL, guardTTL) }, key)
+func holdingUnder(token, key string) *call {
+	return under(token, func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, guardTTL, guardTTL) }, key)
 }
 
 // votesAs waits until the node votes.
-func votesAs(t *testing.T, n *Node, f *command.NodeSet, m *fakeredis.Master) {
+func votesAs(t *testing.T, n *Node, m *fakeredis.Master) {
 	t.Helper()
-	requireQuarantined(t, acquiringUnder(f, "warm-up", "w").on(n).reply(t), guardTTL+extraQuarantine)
+	requireQuarantined(t, acquiringUnder("warm-up", "w").on(n).reply(t), guardTTL+extraQuarantine)
 	time.Sleep(guardTTL + extraQuarantine + 2*time.Millisecond)
 	synctest.Wait()
-	require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
+	require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
 	m.ForgetLog()
 }
 
 func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		h.sentinels[2].SetMaster("m", h.b.Addr())
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
-		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		votesAs(t, n, h.a)
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n))
 		require.Contains(t, h.a.Keys(), "k")
 		require.Equal(t, 2, n.Stats().Sentinels)
 		require.Zero(t, n.Stats().Switches)
@@ -123,17 +115,16 @@ func TestANodeIsTheMasterThatAMajorityOfItsSentinelsNames(t *testing.T) {
 // docs/dev/rules.md rule 29: S is part of the marker, and every quarantine is longer by S.
 func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), guardTTL+extraQuarantine)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL+extraQuarantine)
 		text, _ := h.a.Get(guard.Key)
 		m, err := guard.ParseMarker(text)
 		require.NoError(t, err)
 		require.Equal(t, extraQuarantine, m.MaxAge)
 		time.Sleep(guardTTL + extraQuarantine - time.Second)
-		requireQuarantined(t, acquiringUnder(f, "A", "k").on(n).reply(t), time.Second)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), time.Second)
 		time.Sleep(time.Second + 2*time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, command.Granted, acquiringUnder(f, "A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n))
 	})
 }
 
@@ -141,26 +132,27 @@ func TestAQuarantineBehindSentinelsLastsLongerByWhatTheirWordCounts(t *testing.T
 // partition. The answers of the other two Sentinels are lost.
 func TestBehindAPartitionTheOldMasterStopsVoting(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
+		votesAs(t, n, h.a)
 		time.Sleep(10 * time.Second) // whatever phase the queries are in
 		h.sentinels[1].Freeze()
 		h.sentinels[2].Freeze()
 		cut := n.cfg.Clock.Now()
 		for n.cfg.Clock.Now().Sub(cut) < counts4900-extraQuarantine/pollsPerMaxAge-time.Millisecond {
-			require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n))
+			require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(cut.Add(counts4900).Sub(n.cfg.Clock.Now()))
 		h.a.ForgetLog()
-		for _, c := range []*call{
-			acquiringUnder(f, "A", "k"), extendingUnder(f, "A", "k"), inspectingUnder(f, "k"), pingingUnder(f),
-			under(f, "A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
-			under(f, "A", func(r *command.Request, t *command.LockArgs) { command.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
-			under(f, "A", func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, time.Second, guardTTL) }, "k").excepted(),
-		} {
-			requireUnfit(t, c.on(n).reply(t), "n1 follows 3 Sentinels, of which 2 must name one master as m within 5s",
-				"s1:6379 named a:6379", "s2:6379")
+		for _, unsafe := range []bool{true, false} { // WithUnsafeNodes makes no exception
+			except(n, unsafe)
+			for _, c := range []*call{
+				acquiringUnder("A", "k"), extendingUnder("A", "k"), inspectingUnder("k"), pingingUnder(),
+				under("A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
+				under("A", func(r *command.Request, t *command.LockArgs) { command.NewRepair(r, t, time.Second, guardTTL, 0) }, "k"),
+			} {
+				requireUnfit(t, c.on(n).reply(t), "n1 follows 3 Sentinels, of which 2 must name one master as m within 5s",
+					"s1:6379 named a:6379", "s2:6379")
+			}
 		}
 		time.Sleep(time.Minute)
 		require.Empty(t, quiet(h.a), "nothing was sent, not even the guard's question")
@@ -168,29 +160,20 @@ func TestBehindAPartitionTheOldMasterStopsVoting(t *testing.T) {
 
 		h.sentinels[1].Unfreeze()
 		time.Sleep(time.Second)
-		require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n), "it never lost its locks")
+		require.Equal(t, command.Granted, pingingUnder().outcome(t, n), "it never lost its locks")
 	})
-}
-
-// excepted gives a command a node set whose nodes vote despite findings.
-func (c *call) excepted() *call {
-	guard := c.req.NodeSet.Guard
-	c.req.NodeSet = command.NewNodeSet(true)
-	c.req.NodeSet.Guard = guard
-	return c
 }
 
 // Undos are sent to the connected server, because the old master may become the master again.
 func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
-		require.Equal(t, command.Granted, holdingUnder(f, "A", "k").outcome(t, n))
+		votesAs(t, n, h.a)
+		require.Equal(t, command.Granted, holdingUnder("A", "k").outcome(t, n))
 		for _, s := range h.sentinels {
 			s.Stop()
 		}
 		time.Sleep(extraQuarantine)
-		requireUnfit(t, extendingUnder(f, "A", "k").on(n).reply(t), "cannot be queried")
+		requireUnfit(t, extendingUnder("A", "k").on(n).reply(t), "cannot be queried")
 		require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
 		require.NotContains(t, h.a.Keys(), "k")
 	})
@@ -198,14 +181,13 @@ func TestAnUndoIsSentWhateverTheSentinelsSay(t *testing.T) {
 
 func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
+		votesAs(t, n, h.a)
 		for _, s := range h.sentinels {
 			s.Freeze()
 		}
 		time.Sleep(3 * time.Second)
 		h.a.SetDelay(3 * time.Second)
-		grant, release := holdingUnder(f, "A", "k").on(n), releasing("A", "other").on(n)
+		grant, release := holdingUnder("A", "k").on(n), releasing("A", "other").on(n)
 		r := grant.reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorContains(t, r.Err, "follows 3 Sentinels")
@@ -216,24 +198,22 @@ func TestAnAnswerThatComesWhenItsMasterIsNotNamedAnyMoreIsNoVote(t *testing.T) {
 
 func TestANodeFollowsItsSentinelsToAnotherMasterAtOnce(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
+		votesAs(t, n, h.a)
 		h.promote(1)
 		synctest.Wait()
-		require.Equal(t, command.Granted, pingingUnder(f).outcome(t, n), "one is no majority")
+		require.Equal(t, command.Granted, pingingUnder().outcome(t, n), "one is no majority")
 		h.promote(2)
 		synctest.Wait()
 		require.Zero(t, h.a.Connections(), "the announcement was heard")
 		require.Equal(t, int64(1), n.Stats().Switches)
-		requireQuarantined(t, acquiringUnder(f, "B", "k").on(n).reply(t), guardTTL+extraQuarantine)
+		requireQuarantined(t, acquiringUnder("B", "k").on(n).reply(t), guardTTL+extraQuarantine)
 		require.NotContains(t, h.a.Keys(), "k")
 	})
 }
 
 func TestWithoutAnAnnouncementItIsFollowedByAQuestion(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
+		votesAs(t, n, h.a)
 		for _, s := range h.sentinels {
 			s.SetMaster("m", h.b.Addr())
 		}
@@ -249,22 +229,10 @@ func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 	behindSentinels(t, func(c *Config) {
 		c.Sentinels.Addresses = append(c.Sentinels.Addresses, "s4:6379", "s5:6379")
 	}, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
+		votesAs(t, n, h.a)
 		h.sentinels[2].Stop()
 		time.Sleep(extraQuarantine)
-		requireUnfit(t, pingingUnder(f).on(n).reply(t), "of which 3 must name", "s4:6379 cannot be queried")
-	})
-}
-
-func TestBehindSentinelsNoNodeVotesWithoutTheGuard(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		h.a.ForgetLog()
-		const why = "a node behind Sentinels votes only under the restart guard"
-		requireUnfit(t, acquiring("A", time.Second, "k").on(n).reply(t), why)
-		requireUnfit(t, acquiring("A", time.Second, "k").anyway().on(n).reply(t), why)
-		requireUnfit(t, acquiringUnder(guardedNodes(), "A", "k").on(n).reply(t), why)
-		require.Empty(t, quiet(h.a))
+		requireUnfit(t, pingingUnder().on(n).reply(t), "of which 3 must name", "s4:6379 cannot be queried")
 	})
 }
 
@@ -295,7 +263,7 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 		h.sentinels[1].SetMaster("m", "")
 		h.sentinels[2].Stop()
 		time.Sleep(10 * time.Second)
-		r := acquiringUnder(quarantinedLonger(), "A", "k").on(n).reply(t)
+		r := acquiringUnder("A", "k").on(n).reply(t)
 		requireUnfit(t, r, "s1:6379 named a:6379; s2:6379 does not know the master; s3:6379 cannot be queried (pool: no connection: ")
 		require.Equal(t, 1, strings.Count(r.Err.Error(), "s3:6379 cannot"))
 	})
@@ -303,21 +271,20 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 
 func TestANodeWithoutItsSentinelsFailsAtOnceAndConnectsWhenTheyAreThere(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
 		for _, s := range h.sentinels {
 			s.Stop()
 		}
 		h.a.Stop()
 		time.Sleep(time.Minute)
 		began := n.cfg.Clock.Now()
-		requireUnfit(t, acquiringUnder(f, "A", "k").on(n).reply(t), "follows 3 Sentinels")
+		requireUnfit(t, acquiringUnder("A", "k").on(n).reply(t), "follows 3 Sentinels")
 		require.Zero(t, n.cfg.Clock.Now().Sub(began))
 		require.NoError(t, h.a.Restart(false))
 		for _, s := range h.sentinels[1:] {
 			require.NoError(t, s.Restart(false))
 		}
 		time.Sleep(time.Second)
-		votesAs(t, n, f, h.a)
+		votesAs(t, n, h.a)
 	})
 }
 
@@ -329,7 +296,7 @@ func TestTheFirstCommandWaitsForTheSentinelsAndTheDial(t *testing.T) {
 			return dial(ctx, network, address)
 		}
 	}, func(t *testing.T, _ *group, n *Node) {
-		requireQuarantined(t, acquiringUnder(quarantinedLonger(), "A", "k").on(n).reply(t), guardTTL+extraQuarantine)
+		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL+extraQuarantine)
 	})
 }
 
@@ -382,15 +349,14 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 // its arrival until 4.9 s after its query.
 func TestASentinelsAnswerCountsFromBeforeItsQuery(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		f := quarantinedLonger()
-		votesAs(t, n, f, h.a)
+		votesAs(t, n, h.a)
 		for _, s := range h.sentinels {
 			s.SetDelay(4 * time.Second)
 		}
 		time.Sleep(20 * time.Second)
 		votes := 0
 		for range 500 {
-			if pingingUnder(f).outcome(t, n) == command.Granted {
+			if pingingUnder().outcome(t, n) == command.Granted {
 				votes++
 			}
 			time.Sleep(100 * time.Millisecond)

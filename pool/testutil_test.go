@@ -173,23 +173,33 @@ func inspecting(keys ...string) *call {
 
 func pinging() *call { return newCall(command.NewPing) }
 
-// everyNode is a node set whose nodes vote despite findings.
-var everyNode = command.NewNodeSet(true)
+// join gives a node to a Locker, also one that has another Locker.
+func join(n *Node, m command.Membership) {
+	m.Clock = n.cfg.Clock
+	if m.Servers == nil {
+		m.Servers = command.NewServers()
+	}
+	n.member.Store(&m)
+}
 
-// anyway makes an unfit node accept the command as well.
-func (c *call) anyway() *call {
-	c.req.NodeSet = everyNode
-	return c
+// except says whether a node votes although its server is unfit.
+func except(n *Node, unsafe bool) {
+	m := *n.membership()
+	m.Unsafe = unsafe
+	join(n, m)
 }
 
 // within gives the command a not-after instant.
 func (c *call) within(n *Node, d time.Duration) *call {
-	c.req.Clock = n.cfg.Clock
 	c.req.NotAfter = n.cfg.Clock.Now().Add(d)
 	return c
 }
 
+// on submits the command. A guarded one is that of a Locker with the guard.
 func (c *call) on(n *Node) *call {
+	if c.req.Guarded {
+		guarded(n)
+	}
 	voter{n}.Submit(&c.Command)
 	return c
 }

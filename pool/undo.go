@@ -46,7 +46,7 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (re
 	}
 	pl.mu.Lock()
 	pl.sweepLaterLocked(c)
-	if retrying = failed && !nothing && !pl.closed && !c.Expired() && pl.node.admitsUndo(); retrying {
+	if retrying = failed && !nothing && !pl.closed && !pl.node.expired(c) && pl.node.admitsUndo(); retrying {
 		pl.parkLocked(c, r.Outcome == command.Unknown || c.WasResent())
 	}
 	pl.mu.Unlock()

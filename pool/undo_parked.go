@@ -111,12 +111,12 @@ func (pl *pipeline) probe() {
 
 // dropOutdatedLocked removes the undos whose keys have expired, for the caller to answer.
 func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
-	// One reading of each clock serves all undos: there may be 10,000.
-	var stale expiry
+	// One reading of the clock serves all undos: there may be 10,000.
+	now := pl.node.membership().Clock.Now()
 	waiting := &pl.parked.waiting
 	for range waiting.len() {
 		c := waiting.pop()
-		if stale.expired(c) {
+		if c.Expired(now) {
 			pl.node.releaseUndo()
 			dropped = append(dropped, droppedCommand{c, command.ErrExpired})
 			continue

@@ -92,7 +92,7 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 		"a merged call without a permission": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			k := mergedAcquires[1]
 			failMergedAcquires(m, k, "NOPERM No permissions to access a key")
-			a, b := k.acquire(oneLocker, "A", "a", 0), k.acquire(oneLocker, "B", "b", 0)
+			a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 			together(n, a, b)
 			require.Equal(t, command.Unknown, a.reply(t).Outcome)
 			b.reply(t)

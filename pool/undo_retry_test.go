@@ -25,7 +25,7 @@ func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *test
 		undo := func(token string) {
 			terms := &command.LockArgs{}
 			terms.Set([]string{"a"}, token)
-			r := &command.Request{Clock: c, NotAfter: c.Now().Add(10 * time.Second)}
+			r := &command.Request{NotAfter: c.Now().Add(10 * time.Second)}
 			command.NewRelease(r, terms)
 			voter{n}.Submit(&command.Command{Request: r})
 		}

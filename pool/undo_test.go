@@ -44,10 +44,11 @@ func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
 // The function release lets the acquire arrive.
 func orphaned(t *testing.T, m *fakeredis.Master, n *Node, acquire *call) (release func()) {
 	t.Helper()
-	require.Equal(t, command.Granted, pinging().anyway().outcome(t, n))
+	except(n, true)
+	require.Equal(t, command.Granted, pinging().outcome(t, n))
 	old := only(t, m)
 	old.HoldRequests()
-	acquire.anyway().on(n)
+	acquire.on(n)
 	r := acquire.reply(t) // after the hard timeout
 	require.Equal(t, command.Unknown, r.Outcome)
 	require.ErrorIs(t, r.Err, ErrSilent)

@@ -1,28 +1,39 @@
 package pool
 
-import "github.com/quorumlock/go-redlock/internal/command"
+import (
+	"errors"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+)
 
 // voter is a node as other packages of this module speak to it.
-type voter struct{ node *Node }
+type voter struct{ *Node }
 
 var _ command.Voter = voter{}
 
 func init() {
-	command.FromPool = func(node any) (command.Voter, bool) {
-		n, ok := node.(*Node)
-		return voter{n}, ok
-	}
+	command.FromPool = func(node any) command.Voter { return voter{node.(*Node)} } //nolint:forcetypeassert // its only use
 }
 
-// Name returns the node's name.
-func (v voter) Name() string { return v.node.Name() }
+var errTaken = errors.New("pool: it belongs to another Locker: open a node for each Locker")
 
-// String returns what Node.String returns.
-func (v voter) String() string { return v.node.String() }
+// Join gives the node to a Locker.
+func (v voter) Join(m *command.Membership) error {
+	switch n := v.Node; {
+	case n.life.Err() != nil:
+		return ErrClosed
+	case !n.member.CompareAndSwap(n.unowned, m):
+		return errTaken
+	}
+	return nil
+}
+
+// Leave reverts Join.
+func (v voter) Leave() { v.member.Store(v.unowned) }
 
 // Kind returns what a coordinator must know about the node before it sends anything to it.
 func (v voter) Kind() command.NodeKind {
-	n := v.node
+	n := v.Node
 	t := command.NodeKind{Cluster: len(n.cfg.Cluster) > 0, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
 	// Only a node behind Sentinels needs longer quarantines: a failover may lose what was granted
 	// shortly before.
@@ -41,19 +52,19 @@ func (v voter) Kind() command.NodeKind {
 // NotAfter has passed.
 //
 // On an unfit node all commands but undos are answered as Failed with ErrUnfit. While health
-// checks fail, all commands but undos and extensions are. The request's NodeSet makes exceptions.
+// checks fail, all commands but undos and extensions are. Membership.Unsafe makes an exception.
 func (v voter) Submit(c *command.Command) {
-	v.node.kind.submit(c)
+	v.kind.submit(c)
 }
 
 // SubmitBoth submits two commands that are written together, the second after the first: a
 // release, and the acquire of the next waiter.
 func (v voter) SubmitBoth(first, second *command.Command) {
-	v.node.kind.submitBoth(first, second)
+	v.kind.submitBoth(first, second)
 }
 
 // Subscribe returns a subscription without channels. It ends at the latest with the node, whose
 // Close waits for it.
 func (v voter) Subscribe(listener command.Listener) command.Subscription {
-	return v.node.kind.subscribe(listener)
+	return v.kind.subscribe(listener)
 }

@@ -6,20 +6,19 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// WhyNotVoting returns why the node would not vote for a node set now, or nil if it would, as far as
-// it knows without asking the server. An acquire that the server answered by an error counts until
+// WhyNotVoting returns why the node would not vote now, or nil if it would, as far as it knows without asking the server. An acquire that the server answered by an error counts until
 // it answers another one by a vote, or is dialled again.
-func (v voter) WhyNotVoting(s *command.NodeSet) error { return v.node.kind.whyNotVoting(s) }
+func (v voter) WhyNotVoting() error { return v.kind.whyNotVoting() }
 
 // errConnecting is the reason of a node whose dial may still succeed.
 var errConnecting = errors.New("pool: connecting")
 
 // whyNotVoting asks for the admission of a poll, which a node gets only while it votes.
-func (k single) whyNotVoting(s *command.NodeSet) error {
+func (k single) whyNotVoting() error {
 	pl := k.node.pipeline
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	if err := pl.rejectReasonLocked(&command.Command{Request: &command.Request{Op: command.Poll, NodeSet: s}}); err != nil {
+	if err := pl.rejectReasonLocked(&command.Command{Request: &command.Request{Op: command.Poll}}); err != nil {
 		return err
 	}
 	if pl.conn == nil {
@@ -29,7 +28,7 @@ func (k single) whyNotVoting(s *command.NodeSet) error {
 }
 
 // whyNotVoting reports the first of the masters that does not vote for its slots.
-func (cl *cluster) whyNotVoting(s *command.NodeSet) error {
+func (cl *cluster) whyNotVoting() error {
 	cl.mu.Lock()
 	closed, mapped, down := cl.closed, cl.hasTopology, cl.down
 	cl.mu.Unlock()
@@ -43,7 +42,7 @@ func (cl *cluster) whyNotVoting(s *command.NodeSet) error {
 	}
 	masters, _ := cl.masters()
 	for _, sh := range masters {
-		if err := sh.whyNotVoting(s); err != nil {
+		if err := sh.whyNotVoting(); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 // outgoing is the state of the writer, which alone uses it.
 type outgoing struct {
 	batch      []*command.Command
-	markers    []any // the markers that are appended to their arguments; nil for most
 	args       []any // the arguments of one call
 	aside      [command.MergeKinds]aside
 	evalMerged bool // the batch's merged calls send the script's text
@@ -133,7 +132,6 @@ func (pc *pipeConn) writeBatch() (more bool) {
 			pc.fail(err)
 			return false
 		}
-		clear(pc.batch) // each command leads to its Locker, which may be closed while the connection lives
 	}
 	return more
 }
@@ -143,13 +141,12 @@ func (pc *pipeConn) writeBatch() (more bool) {
 // returns. It also returns the commands that are not to be sent, and whether the queue holds more.
 func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 	pl := pc.pipeline
-	var stale expiry
 	// The whole batch is taken under one lock, so that the order of the queue, of the bytes and
 	// of unanswered is the same: the reader matches replies to commands by their order alone.
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	pc.batch, pc.markers = pc.batch[:0], pc.markers[:0]
-	pc.evalMerged = false
+	now := pl.node.membership().Clock.Now()
+	pc.batch, pc.evalMerged = pc.batch[:0], false
 	size := 0
 	for len(pc.batch)+pc.asideCount() < maxBatch && pl.queue.len() > 0 {
 		if size += pl.queue.peek().Size(); size > maxBatchBytes && len(pc.batch)+pc.asideCount() > 0 {
@@ -165,20 +162,19 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}
-		want, first := pc.withMarkerLocked(c)
-		if first != nil {
-			pc.appendToBatchLocked(first, nil) // also if the command is not sent: a quarantine then begins as early as possible
+		if first := pc.guard.verifyFirstLocked(c); first != nil {
+			pc.appendToBatchLocked(first) // also if the command is not sent: a quarantine then begins as early as possible
 		}
 		// MarkSent comes last, because it decides between sending and giving up: of a command
 		// that is marked an answer is due, and one that was given up before is never sent.
-		if !c.Op.Undoes() && stale.expired(c) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
-			dropped = append(dropped, droppedCommand{c, dropReason(c)})
+		if !c.Op.Undoes() && c.Expired(now) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
+			dropped = append(dropped, droppedCommand{c, dropReason(c, now)})
 			continue
 		}
 		c.Merged = 0 // it may have been sent before, as part of a merged call
 		pc.appendSameKeysLocked(c)
-		if !pc.setAsideLocked(c, want) {
-			pc.appendToBatchLocked(c, want)
+		if !pc.setAsideLocked(c) {
+			pc.appendToBatchLocked(c)
 		}
 	}
 	pc.appendAllMergedLocked()
@@ -195,18 +191,18 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 // first use of a script on this connection it puts a command there that loads the script. So the
 // server never lacks it, unless it is told to forget it: NOSCRIPT would have the command sent again,
 // behind later ones.
-func (pc *pipeConn) appendToBatchLocked(c *command.Command, want any) {
+func (pc *pipeConn) appendToBatchLocked(c *command.Command) {
 	if load := pc.loaded.Add(c); load != nil {
-		pc.pushLocked(load, nil)
+		pc.pushLocked(load)
 	}
 	if c.Asking() {
-		pc.pushLocked(askingCommand(), nil) // right before the command, which alone it concerns
+		pc.pushLocked(askingCommand()) // right before the command, which alone it concerns
 	}
-	pc.pushLocked(c, want)
+	pc.pushLocked(c)
 }
 
-func (pc *pipeConn) pushLocked(c *command.Command, want any) {
-	pc.batch, pc.markers = append(pc.batch, c), append(pc.markers, want)
+func (pc *pipeConn) pushLocked(c *command.Command) {
+	pc.batch = append(pc.batch, c)
 	pc.unanswered.push(c)
 }
 
@@ -228,10 +224,11 @@ func (pc *pipeConn) send() error {
 		c := pc.batch[i]
 		var name string
 		if c.Merged > 0 {
-			name, pc.args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], pc.markers[i])
+			waiters := pc.pipeline.node.membership().WaitersChannel
+			name, pc.args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], waiters, pc.guard.expected)
 			i += int(c.Merged) - 1
-		} else if name, pc.args = c.AppendCall(pc.args[:0], c.UsesEval()); pc.markers[i] != nil {
-			pc.args = append(pc.args, pc.markers[i])
+		} else if name, pc.args = c.AppendCall(pc.args[:0], c.UsesEval()); c.Guarded {
+			pc.args = append(pc.args, pc.guard.expected)
 		}
 		args := pc.args
 		if calls++; wrapped { // the service's connection may send at once, and may keep the arguments
@@ -244,23 +241,4 @@ func (pc *pipeConn) send() error {
 	}
 	pc.callsSent.Store(calls) // before the flush: nothing has left the process
 	return pc.raw.flush()
-}
-
-// expiry finds expired commands with one reading of the clock for all commands of a clock in a
-// row.
-type expiry struct {
-	clock clock.Clock
-	now   clock.Instant
-}
-
-// expired reports whether the NotAfter of a command has passed. It reads a clock once, and again
-// only for a command with another clock.
-func (s *expiry) expired(c *command.Command) bool {
-	if c.Clock == nil {
-		return false
-	}
-	if s.clock != c.Clock {
-		s.clock, s.now = c.Clock, c.Clock.Now()
-	}
-	return !s.now.Before(c.NotAfter)
 }

@@ -12,11 +12,19 @@ import (
 )
 
 // willing is a node that grants everything, and costs nothing itself.
-type willing string
+type willing struct {
+	plain
+	name string
+}
 
-func (w willing) Name() string        { return string(w) }
-func (w willing) Voter() command.Node { return w }
-func (willing) Submit(c *command.Command) {
+func (w *willing) Name() string { return w.name }
+
+func (w *willing) SubmitBoth(first, second *command.Command) {
+	w.Submit(first)
+	w.Submit(second)
+}
+
+func (*willing) Submit(c *command.Command) {
 	c.MarkSent()
 	c.Answer(command.Reply{Outcome: command.Granted, Fence: c.Hint()})
 }
@@ -31,11 +39,11 @@ func TestAcquireAndReleaseTakeFewAllocations(t *testing.T) {
 func requireAllocations(t *testing.T, most float64, opts ...Option) {
 	t.Helper()
 	for _, n := range []int{1, 3, 5} {
-		nodes := make([]Node, n)
+		nodes := make([]command.Voter, n)
 		for i := range nodes {
-			nodes[i] = willing(rune('a' + i))
+			nodes[i] = &willing{name: string(rune('a' + i))}
 		}
-		l, err := New(nodes, opts...)
+		l, err := newOver(nodes, opts...)
 		require.NoError(t, err)
 		l.group.Reuse = true // they keep no reference
 		for name, acquire := range map[string]func() (*Lock, error){
@@ -56,7 +64,7 @@ func requireAllocations(t *testing.T, most float64, opts ...Option) {
 
 // What this package costs by itself, without any node or network.
 func BenchmarkOwnWork(b *testing.B) {
-	l, err := New([]Node{willing("a"), willing("b"), willing("c")})
+	l, err := newOver([]command.Voter{&willing{name: "a"}, &willing{name: "b"}, &willing{name: "c"}})
 	require.NoError(b, err)
 	l.group.Reuse = true // they keep no reference
 	b.ReportAllocs()

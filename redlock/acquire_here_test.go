@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // A caller that locks twice is told so, and does not look for another client.
@@ -42,7 +44,7 @@ func TestTheDefaultOwnerIsTheProcess(t *testing.T) {
 			{[]Option{WithOwner("worker-7")}, `^worker-7$`},
 			{[]Option{WithOwner("")}, `^$`},
 		} {
-			l, err := New(fl.locker().nodes, append(test.opts, WithClock(fl.clock))...)
+			l, err := New([]*pool.Node{fl.node(fl.masters[0], pool.Config{})}, append(test.opts, WithClock(fl.clock))...)
 			require.NoError(t, err)
 			k, err := l.Acquire(bg, "a", time.Minute)
 			require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -141,7 +142,7 @@ func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 		{WithKeyPrefix(strings.Repeat("x", 513)), []string{"WithKeyPrefix", "at most 512"}},
 		{WithClock(nil), []string{"WithClock", "nil"}},
 	} {
-		_, err := New([]Node{newFake("n1")}, c.opt)
+		_, err := newOver([]command.Voter{newFake("n1")}, c.opt)
 		refuses(t, err, c.words...)
 		oneLine(t, err)
 	}
@@ -192,24 +193,23 @@ func TestLockOptionsOutOfBoundsAreRefusedAndNothingIsSent(t *testing.T) {
 // New refuses an invalid list of nodes, and its error shows no password.
 func TestListsOfNodesThatAreWrongAreRefused(t *testing.T) {
 	a, b := newFake("n1"), newFake("n2")
-	var absent *pool.Node
-	many := make([]Node, 65)
+	many := make([]command.Voter, 65)
 	for i := range many {
 		many[i] = newFake(strconv.Itoa(i))
 	}
 	for _, c := range []struct {
-		nodes []Node
+		nodes []command.Voter
 		words []string
 	}{
 		{nil, []string{"no nodes", "at least one"}},
-		{[]Node{}, []string{"no nodes"}},
-		{[]Node{a, nil, b}, []string{"node 2 of 3 is nil"}},
-		{[]Node{a, b, absent}, []string{"node 3 of 3 is nil"}}, // as after an error of pool.Open that was dropped
-		{[]Node{a, b, newFake("n1")}, []string{"n1", "twice"}},
-		{[]Node{newFake("")}, []string{"node 1 of 1 has no name"}},
+		{[]command.Voter{}, []string{"no nodes"}},
+		{[]command.Voter{a, nil, b}, []string{"node 2 of 3 is nil"}},
+		{[]command.Voter{a, b, newFake("n1")}, []string{"n1", "twice"}},
 		{many, []string{"65 nodes, at most 64"}},
 	} {
-		_, err := New(c.nodes, WithClock(clock.Runtime()))
+		_, err := newOver(c.nodes, WithClock(clock.Runtime()))
 		refuses(t, err, c.words...)
 	}
+	_, err := New([]*pool.Node{nil}) // as after an error of pool.Open that was dropped
+	refuses(t, err, "node 1 of 1 is nil")
 }

@@ -87,8 +87,8 @@ func TestOpenMakesALockerThatOwnsItsNodes(t *testing.T) {
 	require.NoError(t, k.Release(bg))
 	require.NoError(t, l.Close(bg))
 	require.ErrorIs(t, tried(l), ErrClosed)
-	require.Len(t, l.ownedNodes, 3)
-	for _, n := range l.ownedNodes {
-		require.Zero(t, n.Stats().Connected)
+	require.Len(t, l.nodes, 3)
+	for _, n := range l.nodes {
+		require.Zero(t, statsOf(n).Connected)
 	}
 }

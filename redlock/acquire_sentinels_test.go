@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // sentinels are all errors that a caller may test for. A node's own trouble never matches the
@@ -70,7 +69,7 @@ func TestEveryEndingOfAnAcquisitionMatchesItsOwnSentinels(t *testing.T) {
 		}, []error{ErrNoQuorum}},
 		"nodes closed under way": {func(fl *testbed, l *Locker) error {
 			freezeTwo(fl)
-			time.AfterFunc(10*time.Millisecond, func() { _ = l.nodes[0].(*pool.Node).Close(); _ = l.nodes[2].(*pool.Node).Close() })
+			time.AfterFunc(10*time.Millisecond, func() { _ = l.nodes[0].Close(); _ = l.nodes[2].Close() })
 			return tried(l)
 		}, []error{ErrNoQuorum}},
 		"too late": {func(fl *testbed, _ *Locker) error {

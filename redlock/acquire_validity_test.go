@@ -47,7 +47,7 @@ func TestValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 // H5: the wait for a dial counts, and so does the second round trip after NOSCRIPT.
 func TestWaitingForADialOrAScriptCounts(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		nodes := make([]Node, len(fl.masters))
+		nodes := make([]*pool.Node, len(fl.masters))
 		for i, m := range fl.masters {
 			cfg := pool.Config{Name: m.Name(), Address: m.Addr(), Clock: fl.clock}
 			cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -149,10 +149,10 @@ func TestAnAcquireIsNotSentAfterItsValidity(t *testing.T) {
 		for _, n := range nodes {
 			c := n.commands(command.Acquire)[0]
 			require.Equal(t, worth(10*time.Second), c.NotAfter.Sub(start))
-			require.False(t, c.Expired())
+			require.False(t, c.Expired(l.now()))
 			require.Equal(t, 10*time.Second, c.TTL)
 		}
 		time.Sleep(worth(10 * time.Second))
-		require.True(t, nodes[0].commands(command.Acquire)[0].Expired())
+		require.True(t, nodes[0].commands(command.Acquire)[0].Expired(l.now()))
 	})
 }

@@ -17,17 +17,17 @@ import (
 
 // mute is a node that answers nothing by itself. The test answers the last command.
 type mute struct {
+	plain
 	name    string
 	command *command.Command
 }
 
 func (m *mute) Name() string              { return m.name }
-func (m *mute) Voter() command.Node       { return m }
 func (m *mute) Submit(c *command.Command) { m.command = c }
 
 // muteGroup makes a group of mute nodes with the clock and the timers of a Locker.
 func muteGroup(l *Locker, n int) (*vote.Group, []*mute) {
-	g := &vote.Group{Set: l.nodeSet, Clock: l.set.clock, Timers: l.timers}
+	g := &vote.Group{Clock: l.set.clock, Timers: l.timers}
 	nodes := make([]*mute, n)
 	for i := range nodes {
 		nodes[i] = &mute{name: string(rune('a' + i))}
@@ -108,7 +108,7 @@ func TestEveryVoteVectorIsDecidedOnceAndAsEarlyAsCanBe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for n := 1; n <= 5; n++ {
-			l, err := New([]Node{&mute{name: "a"}}, WithClock(clock.Runtime()))
+			l, err := newOver([]command.Voter{&mute{name: "a"}}, WithClock(clock.Runtime()))
 			require.NoError(t, err)
 			g, nodes := muteGroup(l, n)
 			all := orders(n)
@@ -212,7 +212,7 @@ func TestTryAcquireEndsWithTheRightSentinelForEveryVoteVector(t *testing.T) {
 // docs/dev/rules.md rule 24: the vote of a node that had timed out stays Unknown.
 func TestALateGrantIsNotShownAsAVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := New([]Node{&mute{name: "a"}}, WithClock(clock.Runtime()))
+		l, err := newOver([]command.Voter{&mute{name: "a"}}, WithClock(clock.Runtime()))
 		require.NoError(t, err)
 		g, nodes := muteGroup(l, 3)
 		r := muteRound(g, &counting{})

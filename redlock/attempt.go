@@ -50,7 +50,7 @@ func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
 	r := l.group.New(&acquireEvents, lk, lk.hold.Names)
 	lk.fillAcquire(&r.Request)
 	r.Start = start
-	r.Request.Clock, r.Request.NotAfter = l.set.clock, quorum.Until(start, lk.opts.ttl, l.set.drift)
+	r.Request.NotAfter = quorum.Until(start, lk.opts.ttl, l.set.drift)
 	r.Arm(l.set.timeout(w.ttl))
 	lk.keys.acquire = r
 	return lk, nil

@@ -35,9 +35,9 @@ import (
 // are not released. They expire by their TTL. The error names a few of them ([Locker.Held] has all), and
 // matches the cause of ctx.
 // If ctx had ended before Close was called, pending deletions get the node timeout. Finally Close closes
-// the nodes made by Open. Nodes passed to New continue with pending deletions.
+// the nodes.
 //
-// Close may be called more than once, also concurrently.
+// Close may be called more than once, also concurrently. The first call that returns has closed the nodes.
 func (l *Locker) Close(ctx context.Context) error {
 	if l.closing == nil { // not made by New
 		return ErrClosed
@@ -68,13 +68,12 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.undos.Join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
 	}
 	l.waiting.Close()
-	l.nodeSet.End()
 	if left := l.leftoverError(); err == nil {
 		err = left
 	} else if left != nil {
 		err = fmt.Errorf("%w; %w", err, left)
 	}
-	return oneline.Join(err, closeAll(l.ownedNodes))
+	return oneline.Join(err, closeAll(l.nodes))
 }
 
 // beginClose marks the Locker as closed. It returns a channel that is closed when no lock is left.
@@ -262,9 +261,6 @@ func (l *Locker) leftoverError() error {
 		return nil
 	}
 	expiry := left.until.Sub(now).Round(time.Millisecond)
-	if l.ownedNodes == nil {
-		return fmt.Errorf("%w: locks: %d, within %v unless the nodes delete them first", ErrKeysLeft, left.locks, expiry)
-	}
 	return fmt.Errorf("%w: locks: %d, within %v", ErrKeysLeft, left.locks, expiry)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // working starts Do with work, and returns the channel of its result.
@@ -62,7 +63,7 @@ func TestTheEndOfTheContextOfCloseTellsTheHoldersToStop(t *testing.T) {
 		require.ErrorIs(t, <-did, ErrClosed)
 		require.ErrorIs(t, context.Cause(k.Context()), ErrClosed)
 		require.ErrorIs(t, <-closed, context.Canceled)
-		require.NoError(t, k.Release(bg))
+		require.ErrorIs(t, k.Release(bg), pool.ErrClosed)
 	})
 }
 

@@ -32,7 +32,7 @@ func onClusters(t *testing.T, n int, f func(t *testing.T, clusters []*fakeredis.
 // clusterClient makes a Locker over Clusters, as another process would.
 func clusterClient(t *testing.T, clusters []*fakeredis.Cluster, opts ...Option) *Locker {
 	t.Helper()
-	var nodes []Node
+	var nodes []*pool.Node
 	for i, c := range clusters {
 		n, err := pool.Open(pool.Config{Name: "n" + strconv.Itoa(i+1), Cluster: c.Addresses(), Dial: c.Dial, Clock: clock.Runtime()})
 		require.NoError(t, err)

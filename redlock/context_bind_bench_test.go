@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // BenchmarkTheEndOfALockWithManyBoundContexts ends a lock to which contexts are bound: by Release, and
@@ -13,11 +15,11 @@ import (
 func BenchmarkTheEndOfALockWithManyBoundContexts(b *testing.B) {
 	for name, n := range map[string]int{"none": 0, "1,000": 1000, "10,000": 10_000, "100,000": 100_000} {
 		b.Run(name, func(b *testing.B) {
-			nodes := make([]Node, 3)
+			nodes := make([]command.Voter, 3)
 			for i := range nodes {
 				nodes[i] = newFake("n" + string(rune('1'+i)))
 			}
-			l, err := New(nodes)
+			l, err := newOver(nodes)
 			require.NoError(b, err)
 			acquire := func(name string, ttl time.Duration) *Lock {
 				k, err := l.Acquire(bg, name, ttl)

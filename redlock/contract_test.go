@@ -60,22 +60,16 @@ type process struct {
 
 func (s *system) process(opts ...redlock.Option) *process {
 	p := &process{s: s, clock: clocktest.NewSkewed(clock.Runtime())}
-	nodes := make([]redlock.Node, len(s.masters))
-	for i, m := range s.masters {
+	for _, m := range s.masters {
 		n, err := pool.Open(pool.Config{Name: m.Name(), Address: m.Addr(), Dial: m.Dial, Clock: p.clock})
 		require.NoError(s.t, err)
-		p.nodes, nodes[i] = append(p.nodes, n), n
+		p.nodes = append(p.nodes, n)
 	}
 	var err error
-	p.Locker, err = redlock.New(nodes, append([]redlock.Option{redlock.WithClock(p.clock)}, opts...)...)
+	p.Locker, err = redlock.New(p.nodes, append([]redlock.Option{redlock.WithClock(p.clock)}, opts...)...)
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() {
-		_ = p.Close(s.t.Context()) // that has ended: Close does not wait for holders
-		for _, n := range p.nodes {
-			_ = n.Close()
-		}
-	})
-	synctest.Wait() // until it is connected
+	s.t.Cleanup(func() { _ = p.Close(s.t.Context()) }) // that has ended: Close does not wait for holders
+	synctest.Wait()                                    // until it is connected
 	for _, m := range s.masters {
 		all := m.Clients()
 		p.conns = append(p.conns, all[len(all)-1])

@@ -10,7 +10,7 @@ func settingsOfLocker(locker any) (door.Settings, error) {
 		return door.Settings{}, ErrClosed
 	}
 	s := door.Settings{
-		Guard: l.nodeSet.Guard, Exempts: l.nodeSet.Exempts, Prefix: l.set.prefix, Fencing: l.set.fencing,
+		Guard: l.guard, Exempts: l.set.votesUnfit, Prefix: l.set.prefix, Fencing: l.set.fencing,
 		Clustered: l.clustered, Timeout: l.readTimeout(), Clock: l.set.clock,
 	}
 	for _, n := range l.nodes {

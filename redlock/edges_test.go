@@ -60,7 +60,7 @@ func TestTheZeroLockerIsClosed(t *testing.T) {
 func TestAllWrongOptionsAreReportedTogether(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
-		_, err := New(l.nodes, WithKeyPrefix("redlock:"), WithOwner("a b"), WithNodeTimeout(-1), WithDrift(2, 0),
+		_, err := newOver(l.nodes, WithKeyPrefix("redlock:"), WithOwner("a b"), WithNodeTimeout(-1), WithDrift(2, 0),
 			WithMaxTTL(1), WithClock(nil), WithRepair(), WithUnsafeNodes("x", "y"))
 		refuses(t, err, "WithKeyPrefix", "WithOwner", "WithNodeTimeout", "WithDrift", "WithMaxTTL", "WithClock", "WithRepair",
 			`no node ["x" "y"]`)

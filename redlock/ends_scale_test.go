@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // What ends for each of many things takes time in proportion to their number. The time is compared with
@@ -78,11 +80,11 @@ func TestEndsAreLinear(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			nodes := make([]Node, 3)
+			nodes := make([]command.Voter, 3)
 			for i := range nodes {
 				nodes[i] = newFake("n" + strconv.Itoa(i))
 			}
-			l, err := New(nodes)
+			l, err := newOver(nodes)
 			require.NoError(t, err)
 			began := time.Now()
 			end := prepare(t, l)

@@ -135,7 +135,7 @@ func (lk *Lock) startExtend(ttl time.Duration, from origin) (*extension, error) 
 	}
 	command.NewExtend(&r.Request, &lk.args, ttl, lk.l.set.maxTTL, lk.fence)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
-	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, old
+	r.Request.NotAfter = old
 	r.Arm(lk.l.set.timeout(ttl))
 	r.Send(nil, nil)
 	return x, nil

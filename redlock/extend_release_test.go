@@ -141,7 +141,7 @@ func TestAnExtensionThatTheReleaseOvertookIsNotCalledAFailure(t *testing.T) {
 func TestAnExtensionIsCancelledBeforeTheUndoIsSubmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var nodes []*fakeNode
-		var voters []Node
+		var voters []command.Voter
 		released := 0
 		for _, name := range []string{"a", "b", "c"} {
 			n := newFake(name)
@@ -162,7 +162,7 @@ func TestAnExtensionIsCancelledBeforeTheUndoIsSubmitted(t *testing.T) {
 			}
 			nodes, voters = append(nodes, n), append(voters, n)
 		}
-		l, err := New(voters)
+		l, err := newOver(voters)
 		require.NoError(t, err)
 		lk, err := l.Acquire(bg, "x", 10*time.Second)
 		require.NoError(t, err)

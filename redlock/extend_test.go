@@ -94,7 +94,7 @@ func TestAnExtensionThatWaitedTooLongForItsConnectionIsNotSent(t *testing.T) {
 		ctx := context.Background()
 		gate := make(chan struct{})
 		dials := 0
-		nodes := []Node{fl.node(fl.masters[0], pool.Config{}), fl.node(fl.masters[1], pool.Config{})}
+		nodes := []*pool.Node{fl.node(fl.masters[0], pool.Config{}), fl.node(fl.masters[1], pool.Config{})}
 		slow, err := pool.Open(pool.Config{
 			Name: "slow", Address: "slow:1", Clock: fl.clock,
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -76,7 +76,7 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int6
 	r := lk.l.group.New(&noEvents, nil, lk.hold.Names)
 	command.NewConfirm(&r.Request, &lk.args, lk.fence)
 	r.Start = lk.l.now()
-	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, until
+	r.Request.NotAfter = until
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
 	r.Send(func(node int) (command.Reply, bool) {
 		switch counted[node] {

@@ -13,7 +13,7 @@ import (
 // twice makes a Locker of three nodes, of which the last two are one server.
 func (fl *testbed) twice(opts ...Option) *Locker {
 	fl.t.Helper()
-	var nodes []Node
+	var nodes []*pool.Node
 	for i, name := range []string{"a", "b", "c"} {
 		m := fl.masters[min(i, 1)]
 		n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: m.Dial, Clock: fl.clock})
@@ -51,7 +51,7 @@ func TestAServerThatMovesToAnotherNameVotesUnderIt(t *testing.T) {
 	inBubble(t, 2, func(fl *testbed) {
 		l := fl.twice()
 		require.NoError(t, releasedAtOnce(l))
-		require.NoError(t, l.nodes[1].(*pool.Node).Close())
+		require.NoError(t, l.nodes[1].Close())
 		require.NoError(t, releasedAtOnce(l), "a and c")
 	})
 }
@@ -93,7 +93,7 @@ func TestUnfitNodesVoteWhereTheyAreExcepted(t *testing.T) {
 			fl.answered()
 			require.Empty(t, fl.left())
 		}
-		refuses(t, func() error { _, err := New(fl.locker().nodes, WithUnsafeNodes("n4")); return err }(), "n4", "n1", "WithUnsafeNodes")
+		refuses(t, func() error { _, err := newOver(fl.locker().nodes, WithUnsafeNodes("n4")); return err }(), "n4", "n1", "WithUnsafeNodes")
 	})
 }
 

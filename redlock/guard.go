@@ -55,15 +55,18 @@ func (s *settings) resolve() error {
 	return nil
 }
 
-// newNodeSet makes the state that the nodes of a Locker share.
-func newNodeSet(set settings, nodes []Node) *command.NodeSet {
-	f := command.NewNodeSet(false, set.unsafe...)
-	f.WaitersChannel = command.WaitersChannel(set.prefix)
-	if set.guarded {
-		f.Guard = guard.New(set.maxTTL, nodeNames(nodes))
-		f.Guard.MaxAge = maxAges(nodes)
+// newGuard returns what all guarded clients of the nodes must agree on, or nil without the guard.
+func (s *settings) newGuard(nodes []command.Voter) *guard.Settings {
+	if !s.guarded {
+		return nil
 	}
-	return f
+	g := guard.New(s.maxTTL, nodeNames(nodes))
+	for _, n := range nodes {
+		if d := n.Kind().MaxAge; d > 0 {
+			g.MaxAge[n.Name()] = d
+		}
+	}
+	return g
 }
 
 // quarantines lists the remaining times of quarantined nodes, the shortest first.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
@@ -74,7 +75,7 @@ func TestAnotherGuardIsRefusedByTheNodesOfTheFirst(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnfit, "another list")
 		n, err := pool.Open(pool.Config{Name: "x", Address: "n1", Dial: fl.masters[0].Dial, Clock: fl.clock})
 		require.NoError(t, err)
-		l, err := New([]Node{n}, WithRestartGuard(guardTTL), WithClock(fl.clock))
+		l, err := New([]*pool.Node{n}, WithRestartGuard(guardTTL), WithClock(fl.clock))
 		require.NoError(t, err)
 		defer fl.close(l)
 		_, err = l.TryAcquire(bg, "a", time.Second)
@@ -121,7 +122,7 @@ func TestANodeThatIsUnfitForItselfIsNoMismatchOfGuards(t *testing.T) {
 }
 
 func TestSettingsOfTheGuardThatContradictEachOther(t *testing.T) {
-	nodes := []Node{newFake("a")}
+	nodes := []command.Voter{newFake("a")}
 	for what, opts := range map[string][]Option{
 		"repair alone":   {WithRepair()},
 		"two bounds":     {WithRestartGuard(time.Minute), WithMaxTTL(time.Hour)},
@@ -132,10 +133,10 @@ func TestSettingsOfTheGuardThatContradictEachOther(t *testing.T) {
 		"no whole ms":    {WithRestartGuard(time.Second + time.Microsecond)},
 		"a negative one": {WithRestartGuard(-time.Second)},
 	} {
-		_, err := New(nodes, opts...)
+		_, err := newOver(nodes, opts...)
 		require.ErrorIs(t, err, ErrInvalid, what)
 	}
-	l, err := New(nodes, WithRestartGuard(time.Minute), WithMaxTTL(time.Minute), WithRepair())
+	l, err := newOver(nodes, WithRestartGuard(time.Minute), WithMaxTTL(time.Minute), WithRepair())
 	require.NoError(t, err)
 	_, err = l.TryAcquire(bg, "a", time.Minute+time.Millisecond)
 	require.ErrorIs(t, err, ErrInvalid, "the guard's bound is every TTL's")

@@ -20,7 +20,7 @@ import (
 // when it ends. A nil holdLog logs nothing.
 type holdLog struct {
 	log   *dispatcher
-	nodes []Node
+	nodes []command.Voter
 
 	// silent are the nodes that do not extend locks. It changes under mu, and is read without it for
 	// each extension.
@@ -43,7 +43,7 @@ type copies struct {
 	failing quorum.Nodes // they failed, or did not answer
 }
 
-func newHoldLog(log *dispatcher, nodes []Node) *holdLog {
+func newHoldLog(log *dispatcher, nodes []command.Voter) *holdLog {
 	return &holdLog{log: log, nodes: nodes, states: make([]nodeCopies, len(nodes))}
 }
 

@@ -123,7 +123,7 @@ func (l *Locker) Healthy(ctx context.Context) error {
 		command.NewPing(&r.Request)
 	}
 	r.Start = l.now()
-	r.Request.Clock, r.Request.NotAfter = l.set.clock, r.Start.Add(l.readTimeout())
+	r.Request.NotAfter = r.Start.Add(l.readTimeout())
 	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@ package redlock
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/env"
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/signal"
@@ -26,10 +27,9 @@ import (
 // them sends requests. A Locker that holds no lock has no goroutine of its own. The methods of the
 // zero Locker, including Close, return ErrClosed.
 type Locker struct {
-	nodes      []Node
-	ownedNodes []*pool.Node // made by Open, closed by Close
+	nodes      []command.Voter // they belong to this Locker, and end with it
 	set        settings
-	nodeSet    *command.NodeSet         // state that the nodes share
+	guard      *guard.Settings          // nil without the restart guard
 	group      *vote.Group              // the nodes as voters
 	clustered  bool                     // at least one node is a Redis Cluster
 	timers     *timer.Queue             // node timeouts and ends of held locks
@@ -52,24 +52,29 @@ type Locker struct {
 	leftover leftover         // locks that Close did not wait for
 }
 
-// New makes a Locker over nodes that the caller made. The caller closes the nodes after the Locker.
+// New makes a Locker over nodes that the caller opened. The nodes belong to the Locker from then on, and
+// its Close closes them. If New fails they remain the caller's to close. A node that was given to another
+// Locker, or is closed, is an error.
+//
 // Every client of the same locks must use the same list of nodes, in any order, because a quorum is
 // a majority of the listed nodes, not of the reachable ones.
 //
 // One node is allowed and gives a lock on a single server. An even number of nodes tolerates no
 // more failures than one node fewer. There are at most 64. New sends nothing. Its errors match
 // ErrInvalid.
-func New(nodes []Node, opts ...Option) (*Locker, error) {
-	l, err := newLocker(nodes, opts)
-	if err != nil {
-		return nil, err
+func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
+	voters := make([]command.Voter, len(nodes))
+	for i, n := range nodes {
+		if n != nil {
+			voters[i] = command.FromPool(n)
+		}
 	}
-	l.traceOpened()
-	return l, nil
+	return newLocker(voters, true, opts)
 }
 
-// newLocker is New without the hook Opened.
-func newLocker(nodes []Node, opts []Option) (*Locker, error) {
+// newLocker is New for any nodes. pooled reports that they are package pool's, whose Submit never blocks,
+// and which drop each command that they have answered.
+func newLocker(nodes []command.Voter, pooled bool, opts []Option) (*Locker, error) {
 	set, err := settingsOf(opts)
 	if wrong := checkNodes(nodes); wrong != nil {
 		return nil, joinInvalid(err, wrong)
@@ -78,15 +83,18 @@ func newLocker(nodes []Node, opts []Option) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{
-		nodes:      append([]Node(nil), nodes...),
+		nodes:      nodes,
 		set:        set,
-		nodeSet:    newNodeSet(set, nodes),
+		guard:      set.newGuard(nodes),
 		clustered:  clustered(nodes),
-		mayBlock:   !poolNodes(nodes),
+		mayBlock:   !pooled,
 		timers:     timer.New(set.clock),
 		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
 		closing:    make(chan struct{}),
 		locks:      make(map[string]*Lock),
+	}
+	if err := l.join(); err != nil {
+		return nil, err
 	}
 	l.group = newGroup(l)
 	l.waiting = newWaitTable(l)
@@ -96,33 +104,31 @@ func newLocker(nodes []Node, opts []Option) (*Locker, error) {
 		l.holdLog = newHoldLog(l.dispatcher, l.nodes)
 		l.timers.OnPause = l.notePause
 	}
+	l.traceOpened()
 	return l, nil
 }
 
-// Open makes a Locker and a pool.Node for each URL (see pool.ParseURL). Close closes these nodes.
-// Open dials in the background, so an unreachable node is not an error. Errors match ErrInvalid.
-// They identify a wrong URL by its position, counted from 1, and show no password.
+// Open makes a Locker and a pool.Node for each URL (see pool.ParseURL). Open dials in the background, so
+// an unreachable node is not an error. Errors match ErrInvalid. They identify a wrong URL by its
+// position, counted from 1, and show no password.
 func Open(urls []string, opts ...Option) (*Locker, error) {
 	set, wrong := settingsOf(opts)
 	configs, err := parseAll(urls, set)
 	if err := joinInvalid(wrong, err); err != nil {
 		return nil, err // nothing has been dialled yet
 	}
-	nodes := make([]Node, 0, len(urls))
-	owned := make([]*pool.Node, 0, len(urls))
+	nodes := make([]*pool.Node, 0, len(urls))
 	for _, cfg := range configs {
 		n, err := pool.Open(cfg)
 		if err != nil {
-			return nil, oneline.Join(invalid("%w", err), closeAll(owned))
+			return nil, oneline.Join(invalid("%w", err), closeAll(nodes))
 		}
-		nodes, owned = append(nodes, n), append(owned, n)
+		nodes = append(nodes, n)
 	}
-	l, err := newLocker(nodes, opts)
+	l, err := New(nodes, opts...)
 	if err != nil {
-		return nil, oneline.Join(err, closeAll(owned))
+		return nil, oneline.Join(err, closeAll(nodes))
 	}
-	l.ownedNodes = owned
-	l.traceOpened()
 	return l, nil
 }
 
@@ -179,7 +185,7 @@ func parseAll(urls []string, set settings) ([]pool.Config, error) {
 
 var errNoNodes = invalid("no nodes: at least one is needed, usually 3 or 5")
 
-func closeAll(nodes []*pool.Node) error {
+func closeAll[N io.Closer](nodes []N) error {
 	var errs []error
 	for _, n := range nodes {
 		errs = append(errs, n.Close())
@@ -187,7 +193,7 @@ func closeAll(nodes []*pool.Node) error {
 	return oneline.Join(errs...)
 }
 
-func checkNodes(nodes []Node) error {
+func checkNodes(nodes []command.Voter) error {
 	if len(nodes) == 0 {
 		return errNoNodes
 	}
@@ -197,12 +203,8 @@ func checkNodes(nodes []Node) error {
 	seen := make(map[string]bool, len(nodes))
 	for i, n := range nodes {
 		switch {
-		case isNil(n):
+		case n == nil:
 			return invalid("node %d of %d is nil", i+1, len(nodes))
-		case n.Name() == "":
-			return invalid("node %d of %d has no name", i+1, len(nodes))
-		case command.VoterOf(n) == nil:
-			return invalid("node %s is neither of package pool nor of redlocktest: a Locker cannot use it", n.Name())
 		case seen[n.Name()]:
 			return invalid("node %s is listed twice", n.Name())
 		}
@@ -211,22 +213,12 @@ func checkNodes(nodes []Node) error {
 	return nil
 }
 
-func nodeNames(nodes []Node) []string {
+func nodeNames(nodes []command.Voter) []string {
 	names := make([]string, len(nodes))
 	for i, n := range nodes {
 		names[i] = n.Name()
 	}
 	return names
-}
-
-// isNil reports whether n is nil. It also detects a nil *pool.Node, as is left when the error of
-// pool.Open was dropped: an interface that holds it is not nil.
-func isNil(n Node) bool {
-	if n == nil {
-		return true
-	}
-	v := reflect.ValueOf(n)
-	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 func (l *Locker) now() clock.Instant { return l.set.clock.Now() }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 func TestDefaultsComeBeforeDoAndBeforeTheCall(t *testing.T) {
@@ -129,7 +131,7 @@ func TestADefaultProgressIsForLocksThatAreExtended(t *testing.T) {
 }
 
 func TestAWrongDefaultIsAnErrorOfNew(t *testing.T) {
-	_, err := New([]Node{newFake("a")}, WithDefaults(WithMaxHold(-1), WithWait(-1)))
+	_, err := newOver([]command.Voter{newFake("a")}, WithDefaults(WithMaxHold(-1), WithWait(-1)))
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "WithMaxHold(-1ns): at least 1ms; for seconds write 5 * time.Second; WithWait(-1ns): at least 1ms; ")
 }

@@ -1,23 +1,11 @@
 package redlock
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/pool"
 )
-
-// Node is one voter: a Redis server, a group behind Sentinels, or a Redis Cluster. Package pool
-// makes nodes, and package redlocktest makes them for tests. Users hold nodes and pass them to
-// [New]. They do not implement them: New refuses a node of another package.
-type Node interface {
-	// Name returns the name that identifies the node in votes and errors.
-	Name() string
-}
-
-var _ Node = (*pool.Node)(nil)
 
 // Outcome is a node's vote.
 type Outcome uint8
@@ -33,13 +21,10 @@ const (
 // String returns "unknown", "granted", "refused" or "failed".
 func (o Outcome) String() string { return command.Outcome(o).String() }
 
-// kindOf returns the special properties of a node.
-func kindOf(n Node) command.NodeKind { return command.KindOf(command.VoterOf(n)) }
-
 // checkKinds rejects nodes whose kind conflicts with the settings.
-func (s *settings) checkKinds(nodes []Node) error {
+func (s *settings) checkKinds(nodes []command.Voter) error {
 	for _, n := range nodes {
-		switch t := kindOf(n); {
+		switch t := n.Kind(); {
 		case t.MaxAge > 0 && !s.guarded:
 			return invalid("node %s follows Sentinels and needs WithRestartGuard: a promoted replica may lack the last locks "+
 				"of its master", n.Name())
@@ -53,23 +38,8 @@ func (s *settings) checkKinds(nodes []Node) error {
 }
 
 // clustered reports whether any of the nodes is a Redis Cluster.
-func clustered(nodes []Node) bool {
-	return slices.ContainsFunc(nodes, func(n Node) bool { return kindOf(n).Cluster })
-}
-
-// reusable reports whether all nodes drop every command that they have answered. That is known of
-// package pool's nodes that are single masters. Another implementation, such as a test's, may read a
-// command after its answer.
-func reusable(nodes []Node) bool {
-	return poolNodes(nodes) && !clustered(nodes)
-}
-
-// poolNodes reports whether all nodes are from package pool, so that Submit never blocks.
-func poolNodes(nodes []Node) bool {
-	return !slices.ContainsFunc(nodes, func(n Node) bool {
-		_, ok := n.(*pool.Node)
-		return !ok
-	})
+func clustered(nodes []command.Voter) bool {
+	return slices.ContainsFunc(nodes, func(n command.Voter) bool { return n.Kind().Cluster })
 }
 
 // checkSlots rejects a lock that a Redis Cluster cannot take in one step, because its keys are on
@@ -89,28 +59,27 @@ func (l *Locker) checkSlots(names []string) error {
 	return nil
 }
 
-// defaultRecovery is the NodeKind.Recovery of a node that does not report its own.
-const defaultRecovery = 10 * time.Second
-
 // recovery returns the longest NodeKind.Recovery of all nodes.
-func recovery(nodes []Node) time.Duration {
-	var longest time.Duration
+func recovery(nodes []command.Voter) (longest time.Duration) {
 	for _, n := range nodes {
-		longest = max(longest, cmp.Or(kindOf(n).Recovery, defaultRecovery))
+		longest = max(longest, n.Kind().Recovery)
 	}
 	return longest
 }
 
-// maxAges returns, by name, how much longer the quarantines of nodes last; nil if none do.
-func maxAges(nodes []Node) map[string]time.Duration {
-	var all map[string]time.Duration
-	for _, n := range nodes {
-		if d := kindOf(n).MaxAge; d > 0 {
-			if all == nil {
-				all = make(map[string]time.Duration)
+// join takes the nodes over, all or none.
+func (l *Locker) join() error {
+	waiters, servers := any(command.WaitersChannel(l.set.prefix)), command.NewServers()
+	for i, n := range l.nodes {
+		err := n.Join(&command.Membership{
+			Clock: l.set.clock, Guard: l.guard, WaitersChannel: waiters, Unsafe: l.set.votesUnfit(n.Name()), Servers: servers,
+		})
+		if err != nil {
+			for _, taken := range l.nodes[:i] {
+				taken.Leave()
 			}
-			all[n.Name()] = d
+			return invalid("node %s (%v): %w", n.Name(), n, err)
 		}
 	}
-	return all
+	return nil
 }

@@ -16,7 +16,7 @@ func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
 	n, err := pool.Open(pool.Config{Name: "orders", Sentinels: &pool.Sentinels{Master: "m", Addresses: []string{"127.0.0.1:1"}}})
 	require.NoError(t, err)
 	defer n.Close()
-	_, err = New([]Node{n})
+	_, err = New([]*pool.Node{n})
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "node orders follows Sentinels and needs WithRestartGuard")
 	_, err = Open([]string{"redis+sentinel://127.0.0.1:1/m"})
@@ -25,7 +25,7 @@ func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
 	require.ErrorContains(t, err, "node m@127.0.0.1:1/0 is listed twice")
 	l, err := Open([]string{"redis+sentinel://127.0.0.1:1/m", "redis+sentinel://127.0.0.1:1/n"}, WithRestartGuard(time.Second))
 	require.NoError(t, err)
-	require.Equal(t, map[string]time.Duration{"m@127.0.0.1:1/0": 5 * time.Second, "n@127.0.0.1:1/0": 5 * time.Second}, l.nodeSet.Guard.MaxAge)
+	require.Equal(t, map[string]time.Duration{"m@127.0.0.1:1/0": 5 * time.Second, "n@127.0.0.1:1/0": 5 * time.Second}, l.guard.MaxAge)
 	require.NoError(t, l.Close(bg))
 }
 
@@ -123,15 +123,28 @@ func TestTwoMastersOfOnePartitionedNodeNeverBothHold(t *testing.T) {
 	}
 }
 
-// other is a node of a package that has nothing to do with this library.
-type other struct{}
-
-func (other) Name() string { return "other" }
-
-func TestANodeOfAnotherPackageIsRefused(t *testing.T) {
-	_, err := New([]Node{other{}})
-	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "node other is neither of package pool nor of redlocktest")
+// The nodes of a list that is refused remain the caller's.
+func TestANodeBelongsToOneLocker(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		node := func(i int) *pool.Node { return fl.node(fl.masters[i], pool.Config{}) }
+		taken, free, closed := node(0), node(1), node(2)
+		require.NoError(t, closed.Close())
+		first, err := New([]*pool.Node{taken}, WithClock(fl.clock))
+		require.NoError(t, err)
+		_, err = New([]*pool.Node{free, taken}, WithClock(fl.clock))
+		refuses(t, err, "node n1 (redis://n1:6379/0)", "belongs to another Locker")
+		_, err = New([]*pool.Node{free, closed}, WithClock(fl.clock))
+		refuses(t, err, "node n3 (redis://n3:6379/0)", "node is closed")
+		require.NoError(t, first.Healthy(bg))
+		require.NoError(t, first.Close(bg))
+		_, err = New([]*pool.Node{taken}, WithClock(fl.clock))
+		refuses(t, err, "node is closed")
+		second, err := New([]*pool.Node{free}, WithClock(fl.clock))
+		require.NoError(t, err)
+		require.NoError(t, second.Healthy(bg))
+		require.NoError(t, second.Close(bg))
+		require.ErrorIs(t, command.FromPool(free).WhyNotVoting(), pool.ErrClosed)
+	})
 }
 
 func TestOutcomesAreThoseOfTheAnswers(t *testing.T) {

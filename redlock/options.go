@@ -230,6 +230,11 @@ func invalidIf(wrong bool, format string, args ...any) error {
 	return invalid(format, args...)
 }
 
+// votesUnfit reports whether a node votes although its server is unfit.
+func (s *settings) votesUnfit(node string) bool {
+	return slices.Contains(s.unsafe, node)
+}
+
 // checkUnsafe rejects names that belong to no node. Otherwise a misspelt name would look like an
 // exception that is in effect.
 func (s *settings) checkUnsafe(nodes []string) error {

@@ -29,11 +29,13 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 	}{
 		"a release": {func(_ *testbed, k *Lock) error { return k.Release(bg) }, ErrReleased},
 		"a release of one that Close told": {func(fl *testbed, k *Lock) error {
-			over, cancel := context.WithCancel(bg)
-			cancel()
-			require.ErrorIs(fl.t, k.l.Close(over), context.Canceled)
+			ctx, cancel := context.WithTimeout(bg, 4*time.Second)
+			defer cancel()
+			closed := closing(ctx, k.l)
+			<-k.Context().Done()
 			require.ErrorIs(fl.t, context.Cause(k.Context()), ErrClosed)
-			return k.Release(bg)
+			require.NoError(fl.t, k.Release(bg))
+			return <-closed
 		}, ErrClosed},
 		"Check": {func(fl *testbed, k *Lock) error {
 			forget(fl)

@@ -93,11 +93,10 @@ func TestNodesThatAreDownCountForTheSizeOfAQuorum(t *testing.T) {
 
 func TestAServerUnderTwoNamesHasOneVote(t *testing.T) {
 	onMasters(t, 2, func(t *testing.T, s *system) {
-		var nodes []redlock.Node
+		var nodes []*pool.Node
 		for name, m := range map[string]*fakeredis.Master{"one": s.masters[0], "another": s.masters[0], "third": s.masters[1]} {
 			n, err := pool.Open(pool.Config{Name: name, Address: name, Dial: m.Dial, Clock: clock.Runtime()})
 			require.NoError(t, err)
-			defer n.Close()
 			nodes = append(nodes, n)
 		}
 		l, err := redlock.New(nodes, redlock.WithClock(clock.Runtime()))
@@ -675,7 +674,7 @@ func TestANodeBehindSentinelsNeedsTheGuard(t *testing.T) {
 	n, err := pool.Open(pool.Config{Name: "orders", Sentinels: &pool.Sentinels{Master: "m", Addresses: []string{"127.0.0.1:1"}}})
 	require.NoError(t, err)
 	defer n.Close()
-	_, err = redlock.New([]redlock.Node{n})
+	_, err = redlock.New([]*pool.Node{n})
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 }
 
@@ -703,9 +702,9 @@ func (w *sentinels) client(t *testing.T, partitioned bool) *redlock.Locker {
 		return nil, errors.New("no route to host")
 	}})
 	require.NoError(t, err)
-	l, err := redlock.New([]redlock.Node{n}, redlock.WithClock(c), redlock.WithRestartGuard(maxTTL))
+	l, err := redlock.New([]*pool.Node{n}, redlock.WithClock(c), redlock.WithRestartGuard(maxTTL))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close(bg); _ = n.Close() })
+	t.Cleanup(func() { _ = l.Close(bg) })
 	return l
 }
 
@@ -744,16 +743,15 @@ func TestTheNamesOfALockShareASlotOfACluster(t *testing.T) {
 	unreachable := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("unreachable") }
 	n, err := pool.Open(pool.Config{Name: "cluster", Cluster: []string{"127.0.0.1:1"}, Dial: unreachable})
 	require.NoError(t, err)
-	defer n.Close()
-	l, err := redlock.New([]redlock.Node{n})
+	_, err = redlock.New([]*pool.Node{n}, redlock.WithRestartGuard(maxTTL))
+	require.ErrorIs(t, err, redlock.ErrInvalid, "a Cluster cannot have the guard")
+	l, err := redlock.New([]*pool.Node{n})
 	require.NoError(t, err)
 	defer l.Close(bg)
 	_, err = l.TryAcquireAll(bg, []string{"a", "b"}, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	_, err = l.TryAcquireAll(bg, []string{"{tag}a", "{tag}b"}, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum, "it was sent")
-	_, err = redlock.New([]redlock.Node{n}, redlock.WithRestartGuard(maxTTL))
-	require.ErrorIs(t, err, redlock.ErrInvalid, "a Cluster cannot have the guard")
 }
 
 // Everything at once.

@@ -444,8 +444,7 @@ func TestAValueThatIsTooLongForATokenIsNotDownloaded(t *testing.T) {
 			return meter{conn, &received}, err
 		}})
 		require.NoError(t, err)
-		defer n.Close()
-		l, err := redlock.New([]redlock.Node{n}, redlock.WithClock(clock.Runtime()))
+		l, err := redlock.New([]*pool.Node{n}, redlock.WithClock(clock.Runtime()))
 		require.NoError(t, err)
 		defer l.Close(bg)
 		s.set("x", strings.Repeat("x", 1<<20), time.Hour)

@@ -162,7 +162,7 @@ func (lk *Lock) startUndoSending(of undoTarget) {
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
 	h := lk.buildUndo(r, of)
-	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, r.Start.Add(lk.keys.longest)
+	r.Request.NotAfter = r.Start.Add(lk.keys.longest)
 	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == 0
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
 	r.Send(lk.skipNodeSending, h.Attempt)

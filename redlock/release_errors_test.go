@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 const (
@@ -55,7 +54,7 @@ func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
 				m.ForgetLog()
 				pass(10 * time.Second)
 				require.LessOrEqual(t, len(m.Log()), 21)
-				require.Zero(t, l.nodes[2].(*pool.Node).Stats().ParkedUndos)
+				require.Zero(t, statsOf(l.nodes[2]).ParkedUndos)
 				for _, c := range commands {
 					m.FailWith(c, "")
 				}

@@ -36,7 +36,7 @@ func (lk *Lock) repair() {
 		return
 	}
 	lk.keys.repaired |= missing
-	r.Request.Clock, r.Request.NotAfter = lk.l.set.clock, lk.lease.Ends()
+	r.Request.NotAfter = lk.lease.Ends()
 	lk.registerLocked(r)
 	lk.mu.Unlock()
 	command.NewRepair(&r.Request, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)

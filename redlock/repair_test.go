@@ -141,7 +141,7 @@ func TestARepairDoesNotTakeThePlaceOfAForgottenGrant(t *testing.T) {
 			n3.Set("a", "B", 4*time.Second) // B's grant, which has n3 and not yet a quorum
 			n3.FlushAll()
 			if !guarded {
-				n3.Set(guard.Key, l.nodeSet.Guard.Marker(n3.RunID(), zeros, "n3"), 0)
+				n3.Set(guard.Key, l.guard.Marker(n3.RunID(), zeros, "n3"), 0)
 			}
 			require.NoError(t, k.Extend(bg, 4*time.Second))
 			fl.answered()

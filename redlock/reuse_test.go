@@ -10,7 +10,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // unused reports whether no reference to a round is left. An unused round is empty and may become
@@ -227,27 +226,20 @@ func TestARoundIsNotUsedAgainWhileCloseWaitsForIt(t *testing.T) {
 	})
 }
 
-// noting is a user's own node around a pool.Node. It reads commands after their answers.
+// noting is a node that reads commands after their answers.
 type noting struct {
-	*pool.Node
+	command.Voter
 	seen []string
 }
 
-func (n *noting) Voter() command.Node { return notingVoter{voterOf(n.Node), n} }
-
-type notingVoter struct {
-	command.Voter
-	node *noting
+func (n *noting) Submit(c *command.Command) {
+	c.To = notingTo{n, c.To}
+	n.Voter.Submit(c)
 }
 
-func (v notingVoter) Submit(c *command.Command) {
-	c.To = notingTo{v.node, c.To}
-	v.Voter.Submit(c)
-}
-
-func (v notingVoter) SubmitBoth(first, second *command.Command) {
-	v.Submit(first)
-	v.Submit(second)
+func (n *noting) SubmitBoth(first, second *command.Command) {
+	n.Submit(first)
+	n.Submit(second)
 }
 
 type notingTo struct {
@@ -263,11 +255,10 @@ func (o notingTo) Answer(c *command.Command, r command.Reply) {
 // The library cannot know what a user's own nodes keep, even if they wrap a pool.Node.
 func TestARoundIsNotUsedAgainByNodesOfTheUsersOwn(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		n := &noting{Node: fl.node(fl.masters[0], pool.Config{})}
-		l, err := New([]Node{n, fl.node(fl.masters[1], pool.Config{}), fl.node(fl.masters[2], pool.Config{})}, WithClock(fl.clock))
+		n := &noting{Voter: fl.voter(0)}
+		l, err := newOver([]command.Voter{n, fl.voter(1), fl.voter(2)}, WithClock(fl.clock))
 		require.NoError(t, err)
 		defer fl.close(l)
-		defer n.Close()
 		fl.answered()
 		k, acquire, complete := takeSlowly(fl, l)
 		complete()

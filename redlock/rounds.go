@@ -12,11 +12,11 @@ import (
 func newGroup(l *Locker) *vote.Group {
 	nodes := make([]command.Node, len(l.nodes))
 	for i, n := range l.nodes {
-		nodes[i] = command.VoterOf(n)
+		nodes[i] = n
 	}
-	g := &vote.Group{Nodes: nodes, Set: l.nodeSet, Clock: l.set.clock, Timers: l.timers}
+	g := &vote.Group{Nodes: nodes, Clock: l.set.clock, Timers: l.timers}
 	if l.dispatcher == nil {
-		g.Reuse = reusable(l.nodes)
+		g.Reuse = !l.mayBlock && !l.clustered
 	} else {
 		l.dispatcher.rights = newChannelRights(l.dispatcher, nodes, l.set.prefix)
 		g.OnAnswer = l.dispatcher.vote

@@ -1,7 +1,5 @@
 package redlock
 
-import "github.com/quorumlock/go-redlock/internal/command"
-
 // Stats is the present state of a Locker, for metrics and status pages.
 type Stats struct {
 	// Held is how many locks are held. It counts no shares, and no locks that are being acquired or
@@ -47,8 +45,8 @@ func (l *Locker) Stats() Stats {
 	if l.isClosed() {
 		return s
 	}
-	for _, n := range l.group.Nodes {
-		s.Nodes = append(s.Nodes, NodeStats{n.Name(), command.WhyNotVoting(n, l.nodeSet)})
+	for _, n := range l.nodes {
+		s.Nodes = append(s.Nodes, NodeStats{n.Name(), n.WhyNotVoting()})
 	}
 	return s
 }

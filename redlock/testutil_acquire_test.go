@@ -107,14 +107,15 @@ func (fl *testbed) left() []string {
 // stats adds up the statistics of a Locker's nodes.
 func stats(l *Locker) (sum pool.Stats) {
 	for _, n := range l.nodes {
-		if p, ok := n.(*pool.Node); ok {
-			s := p.Stats()
-			sum.Queued += s.Queued
-			sum.Connected += s.Connected
-		}
+		s := statsOf(n)
+		sum.Queued += s.Queued
+		sum.Connected += s.Connected
 	}
 	return sum
 }
+
+// statsOf returns the statistics of one node.
+func statsOf(n command.Voter) pool.Stats { return n.(interface{ Stats() pool.Stats }).Stats() }
 
 // goroutines counts the goroutines of the caller's bubble when all of them are idle.
 func goroutines() int {

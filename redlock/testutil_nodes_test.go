@@ -108,7 +108,7 @@ func (v *view) losing(all ...*fakeredis.Sentinel) {
 func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 	t.Helper()
 	c := clocktest.NewSkewed(clock.Runtime())
-	nodes := make([]Node, len(groups))
+	nodes := make([]*pool.Node, len(groups))
 	for i, g := range groups {
 		s := pool.Sentinels{Master: "m", MaxAge: settleTime}
 		for _, w := range g.sentinels {
@@ -116,7 +116,6 @@ func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 		}
 		n, err := pool.Open(pool.Config{Name: g.name, Sentinels: &s, Clock: c, Dial: v.dialler(g)})
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = n.Close() })
 		nodes[i] = n
 	}
 	l, err := New(nodes, append([]Option{WithClock(c), WithRestartGuard(guardTTL)}, opts...)...)

@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // In a bubble a function takes no time, so a test cannot see in which order it acted. Probes make
@@ -22,25 +21,15 @@ import (
 
 // probe is a node of package pool whose Submit is watched.
 type probe struct {
-	*pool.Node
-	probes *probes
-}
-
-func (n *probe) Voter() command.Node { return &probeVoter{voterOf(n.Node), n.probes} }
-
-type probeVoter struct {
 	command.Voter
 	probes *probes
 }
 
 // Submit records the command, and lets time pass before the node gets it.
-func (v *probeVoter) Submit(c *command.Command) {
-	v.probes.note(c)
-	v.Voter.Submit(c)
+func (n *probe) Submit(c *command.Command) {
+	n.probes.note(c)
+	n.Voter.Submit(c)
 }
-
-// voterOf returns all that a node of package pool can do.
-func voterOf(n *pool.Node) command.Voter { return command.VoterOf(n).(command.Voter) }
 
 // probes are the nodes of one Locker.
 type probes struct {
@@ -123,19 +112,16 @@ func (p *probes) of(op command.Op) (some []submission) {
 func (fl *testbed) probed(opts ...Option) (*Locker, *probes) {
 	fl.t.Helper()
 	p := &probes{clock: fl.clock, takes: map[command.Op]time.Duration{}, during: map[command.Op]func(){}}
-	nodes := make([]Node, len(fl.masters))
-	for i, m := range fl.masters {
-		nodes[i] = &probe{fl.node(m, pool.Config{}), p}
+	nodes := make([]command.Voter, len(fl.masters))
+	for i := range nodes {
+		nodes[i] = &probe{fl.voter(i), p}
 	}
-	l, err := New(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
+	l, err := newOver(nodes, append([]Option{WithClock(fl.clock)}, opts...)...)
 	require.NoError(fl.t, err)
 	testbeds.Store(l, fl)
 	fl.t.Cleanup(func() {
 		testbeds.Delete(l)
 		fl.close(l)
-		for _, n := range nodes {
-			_ = n.(*probe).Close()
-		}
 	})
 	if l.set.guarded {
 		fl.serve(l)

@@ -75,11 +75,11 @@ func inBubbles(t *testing.T, n int, f func(fl *testbed)) {
 	}
 }
 
-// locker makes a Locker with nodes of its own that are connected, as in another process. Both are
-// closed when the test ends.
+// locker makes a Locker with nodes of its own that are connected, as in another process. It is closed
+// when the test ends.
 func (fl *testbed) locker(opts ...Option) *Locker {
 	fl.t.Helper()
-	nodes := make([]Node, len(fl.masters))
+	nodes := make([]*pool.Node, len(fl.masters))
 	for i, m := range fl.masters {
 		nodes[i] = fl.node(m, pool.Config{})
 	}
@@ -116,6 +116,12 @@ func (fl *testbed) node(m *fakeredis.Master, cfg pool.Config) *pool.Node {
 	n, err := pool.Open(cfg)
 	require.NoError(fl.t, err)
 	return n
+}
+
+// voter makes one client's node of a master, as its Locker uses it.
+func (fl *testbed) voter(master int) command.Voter {
+	fl.t.Helper()
+	return command.FromPool(fl.node(fl.masters[master], pool.Config{}))
 }
 
 // answered returns when every master has executed and answered all that it was sent. A call returns
@@ -155,16 +161,11 @@ func (fl *testbed) releasedEverywhere(key string) {
 	require.Zero(fl.t, fl.keys(key), "masters that have %q", key)
 }
 
-// close closes a Locker and its nodes. It spends no virtual time on locks that are held.
+// close closes a Locker. It spends no virtual time on locks that are held.
 func (fl *testbed) close(l *Locker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = l.Close(ctx)
-	for _, n := range l.nodes {
-		if p, ok := n.(*pool.Node); ok {
-			_ = p.Close()
-		}
-	}
 }
 
 // keys returns the number of masters that have a key.
@@ -178,9 +179,25 @@ func (fl *testbed) keys(key string) int {
 	return n
 }
 
+// newOver makes a Locker over nodes that need not be package pool's.
+func newOver(nodes []command.Voter, opts ...Option) (*Locker, error) {
+	return newLocker(nodes, false, opts)
+}
+
+// plain has what the fake nodes of the tests do alike.
+type plain struct{ command.Voter }
+
+func (plain) String() string                                  { return "" }
+func (plain) Join(*command.Membership) error                  { return nil }
+func (plain) Close() error                                    { return nil }
+func (plain) Kind() command.NodeKind                          { return command.NodeKind{Recovery: 10 * time.Second} }
+func (plain) WhyNotVoting() error                             { return nil }
+func (plain) Subscribe(command.Listener) command.Subscription { return nil }
+
 // fakeNode is a Node in fewer than a hundred lines: a map, and a script of what to answer. The zero
 // script answers as a master would, at once.
 type fakeNode struct {
+	plain
 	name string
 	// script may answer a command itself (true), hold it back and answer later, or
 	// let the node act on it (false).
@@ -195,7 +212,10 @@ func newFake(name string) *fakeNode { return &fakeNode{name: name, held: map[str
 
 func (n *fakeNode) Name() string { return n.name }
 
-func (n *fakeNode) Voter() command.Node { return n }
+func (n *fakeNode) SubmitBoth(first, second *command.Command) {
+	n.Submit(first)
+	n.Submit(second)
+}
 
 func (n *fakeNode) Submit(c *command.Command) {
 	n.mu.Lock()
@@ -284,12 +304,12 @@ func (n *fakeNode) commands(op command.Op) []*command.Command {
 func fakes(t *testing.T, n int, opts ...Option) ([]*fakeNode, *Locker) {
 	t.Helper()
 	list := make([]*fakeNode, n)
-	nodes := make([]Node, n)
+	nodes := make([]command.Voter, n)
 	for i := range list {
 		list[i] = newFake(fmt.Sprintf("n%d", i+1))
 		nodes[i] = list[i]
 	}
-	l, err := New(nodes, append([]Option{WithOwner("")}, opts...)...)
+	l, err := newOver(nodes, append([]Option{WithOwner("")}, opts...)...)
 	require.NoError(t, err)
 	return list, l
 }

@@ -26,7 +26,7 @@ func (c jittery) Write(p []byte) (int, error) {
 // jitteryLocker makes a Locker over jittery connections, as in another process.
 func (fl *testbed) jitteryLocker(opts ...Option) *Locker {
 	fl.t.Helper()
-	nodes := make([]Node, len(fl.masters))
+	nodes := make([]*pool.Node, len(fl.masters))
 	for i, m := range fl.masters {
 		n, err := pool.Open(pool.Config{
 			Name: m.Name(), Address: m.Addr(), Clock: fl.clock,

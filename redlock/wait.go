@@ -15,7 +15,7 @@ import (
 // newWaitTable makes the table of the Locker's waiters and holders.
 func newWaitTable(l *Locker) *waiting.Table {
 	return waiting.NewTable(waiting.Config{
-		Nodes: l.group.Nodes, Set: l.nodeSet, Clock: l.set.clock, Timers: l.timers, Prefix: l.set.prefix, Backoff: l.set.backoff,
+		Nodes: l.group.Nodes, Clock: l.set.clock, Timers: l.timers, Prefix: l.set.prefix, Backoff: l.set.backoff,
 		PollTimeout: l.readTimeout(), OutageLeft: quarantineLeft, Closing: l.closing, ErrClosed: ErrClosed,
 	})
 }

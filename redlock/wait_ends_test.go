@@ -27,7 +27,7 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 				terms := command.LockArgs{}
 				terms.Set([]string{"a"}, k.Token())
 				command.NewRelease(c.Request, &terms)
-				command.VoterOf(n).Submit(c)
+				n.Submit(c)
 			}
 			_ = k.Check(bg)
 		}},

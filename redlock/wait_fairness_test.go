@@ -130,7 +130,7 @@ func (c distant) Read(p []byte) (int, error) {
 
 // far makes a Locker that is farther from the masters than others.
 func (fl *testbed) far(d time.Duration) *Locker {
-	nodes := make([]Node, len(fl.masters))
+	nodes := make([]*pool.Node, len(fl.masters))
 	for i, m := range fl.masters {
 		n, err := pool.Open(pool.Config{Name: m.Name(), Address: m.Addr(), Clock: fl.clock, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := m.Dial(ctx, network, address)

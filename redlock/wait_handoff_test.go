@@ -32,13 +32,13 @@ func TestALockIsHandedOverInOneFlush(t *testing.T) {
 		synctest.Wait()
 		var before, after [3]pool.Stats
 		for i, n := range l.nodes {
-			before[i] = n.(*pool.Node).Stats()
+			before[i] = statsOf(n)
 		}
 		require.NoError(t, k.Release(bg))
 		next := gets(t, done)
 		fl.answered()
 		for i, n := range l.nodes {
-			after[i] = n.(*pool.Node).Stats()
+			after[i] = statsOf(n)
 			require.Equal(t, int64(2), after[i].Written-before[i].Written)
 			require.Equal(t, int64(1), after[i].Writes-before[i].Writes)
 			names := scriptNames(fl.masters[i])

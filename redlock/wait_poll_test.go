@@ -68,15 +68,11 @@ func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
 }
 
 // slowToSubmit is a node whose Submit of a poll returns late, as if the poller were not scheduled.
-type slowToSubmit struct{ *pool.Node }
+type slowToSubmit struct{ command.Voter }
 
-func (n slowToSubmit) Voter() command.Node { return slowVoter{voterOf(n.Node)} }
-
-type slowVoter struct{ command.Voter }
-
-func (v slowVoter) Submit(c *command.Command) {
+func (n slowToSubmit) Submit(c *command.Command) {
 	poll := c.Op == command.Poll
-	v.Voter.Submit(c)
+	n.Voter.Submit(c)
 	if poll {
 		time.Sleep(time.Millisecond)
 	}
@@ -85,18 +81,13 @@ func (v slowVoter) Submit(c *command.Command) {
 // A poll that is answered before the poller sleeps ends at once, and not with the node timeout.
 func TestAPollThatIsAnsweredBeforeTheParkEndsAtOnce(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		nodes := make([]Node, 3)
-		for i, m := range fl.masters {
-			nodes[i] = slowToSubmit{fl.node(m, pool.Config{})}
+		nodes := make([]command.Voter, 3)
+		for i := range nodes {
+			nodes[i] = slowToSubmit{fl.voter(i)}
 		}
-		l, err := New(nodes, WithClock(fl.clock))
+		l, err := newOver(nodes, WithClock(fl.clock))
 		require.NoError(t, err)
-		defer func() {
-			fl.close(l)
-			for _, n := range nodes {
-				_ = n.(slowToSubmit).Close()
-			}
-		}()
+		defer fl.close(l)
 		k := take(t, fl.locker(), "a", time.Hour)
 		done := wants(bg, l, "a")
 		fl.settled()
@@ -447,7 +438,7 @@ func TestALongValueIsNotDownloaded(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		l, err := New([]Node{n}, WithClock(fl.clock))
+		l, err := New([]*pool.Node{n}, WithClock(fl.clock))
 		require.NoError(t, err)
 		defer fl.close(l)
 		for _, size := range []int{256, 257, 1 << 20} {

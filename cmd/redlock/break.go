@@ -96,7 +96,7 @@ func (b *breakCommand) run(ctx context.Context, c *invocation) int {
 	}
 	defer group.close()
 	longest := cmp.Or(maxTTL, redlock.DefaultMaxTTL)
-	locker, err := redlock.New(group.voters, append(guarding(maxTTL), c.prefix(b.prefix), redlock.WithNodeTimeout(nodeTimeout(longest)))...)
+	locker, err := nodes.open(append(guarding(maxTTL), c.prefix(b.prefix), redlock.WithNodeTimeout(nodeTimeout(longest)))...)
 	if err != nil {
 		return c.misused("%v", err)
 	}
@@ -261,7 +261,7 @@ func (br *breaker) read(ctx context.Context) (all []command.KeyState, errs []err
 	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
 	defer cancel()
 	all, errs = make([]command.KeyState, len(br.group.nodes)), make([]error, len(br.group.nodes))
-	for i, a := range answers(ctx, ask(br.group.of(br.group.nodes...), br.key)) {
+	for i, a := range answers(ctx, ask(groupOf(br.group.nodes...), br.key)) {
 		if errs[i] = a.err; a.err == nil {
 			all[i] = a.states[0]
 		}

@@ -28,7 +28,6 @@ func newBroadcast(g *vote.Group, fill func(r *command.Request)) *broadcast {
 	for i, node := range g.Nodes {
 		r, c := &b.reqs[i], &b.cmds[i]
 		fill(r)
-		r.NodeSet = g.Set
 		c.Fill(r, i, (*collector)(b))
 		node.Submit(c)
 	}

@@ -75,11 +75,10 @@ const stageTimeout = time.Second
 
 // client makes a program that uses locks: a Locker with connections of its own.
 func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker, end func(), err error) {
-	var nodes []redlock.Node
-	var ends []func() error
+	var nodes []*pool.Node
 	closeAll := func() {
-		for _, end := range ends {
-			_ = end()
+		for _, n := range nodes {
+			_ = n.Close()
 		}
 	}
 	for _, cfg := range s.configs {
@@ -88,7 +87,7 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 			closeAll()
 			return nil, nil, err
 		}
-		nodes, ends = append(nodes, n), append(ends, n.Close)
+		nodes = append(nodes, n)
 	}
 	l, err = redlock.New(nodes, append(opts,
 		redlock.WithKeyPrefix(s.prefix), redlock.WithOwner(owner), redlock.WithNodeTimeout(slowed(stageTimeout)))...)
@@ -96,7 +95,7 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 		closeAll()
 		return nil, nil, err
 	}
-	return l, func() { closeSoon(l); closeAll() }, nil
+	return l, func() { closeSoon(l) }, nil
 }
 
 // spare reports whether one node can fail and leave a quorum.

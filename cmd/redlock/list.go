@@ -16,7 +16,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 func listEntry() subcommand {
@@ -229,7 +228,7 @@ func (s *search) scan(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i, n := range s.group.nodes {
 		wg.Go(func() {
-			alone := s.group.of(n)
+			alone := groupOf(n)
 			err := examine.Keys(ctx, n, s.pattern, func(keys []string) error { return s.collect(ctx, alone, n, keys) })
 			switch {
 			case errors.Is(err, errLimit):
@@ -255,9 +254,9 @@ func (s *search) end(why error) {
 const maxBatch = 100
 
 // collect reads the values of keys on one node, and keeps the keys that hold a token.
-func (s *search) collect(ctx context.Context, alone *vote.Group, n *pool.Node, keys []string) error {
+func (s *search) collect(ctx context.Context, alone *vote.Group, n command.Voter, keys []string) error {
 	size := maxBatch
-	if command.KindOf(command.VoterOf(n)).Cluster {
+	if n.Kind().Cluster {
 		size = 1 // keys of one query must have one slot
 	}
 	keys = slices.DeleteFunc(keys, s.skips)
@@ -325,14 +324,14 @@ func (s *search) inspect(ctx context.Context) error {
 func (s *search) inspectPart(ctx context.Context, keys []string) error {
 	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
 	defer cancel()
-	var nodes []*pool.Node
+	var nodes []command.Voter
 	var indexes []int
 	for i, n := range s.group.nodes {
 		if s.errs[i] == nil {
 			nodes, indexes = append(nodes, n), append(indexes, i)
 		}
 	}
-	group := s.group.of(nodes...)
+	group := groupOf(nodes...)
 	began := group.Clock.Now()
 	var asked []*broadcast
 	for _, key := range keys {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 const token2 = "ben:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -239,7 +238,7 @@ func TestAHolderIsOnAQuorumOrMayBe(t *testing.T) {
 	none, silent := answer("", ""), keyAnswer{err: errors.New("silent")}
 	anna, ben := answer(token, "7"), answer(token2, "9")
 	forever := keyAnswer{states: []command.KeyState{{Value: token, TTL: -time.Millisecond}}}
-	s := &search{group: &nodeGroup{nodes: make([]*pool.Node, 3)}}
+	s := &search{group: &nodeGroup{nodes: make([]command.Voter, 3)}}
 	for _, c := range []struct {
 		want listedName
 		ok   bool

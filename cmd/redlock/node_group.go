@@ -14,12 +14,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// nodeGroup is the nodes without a Locker. `list` and `break` read through it what a Locker does not
-// show: keys by a pattern, and tokens.
+// nodeGroup is nodes of its own, without a Locker. `list` and `break` read through it what a Locker does
+// not show: keys by a pattern, and tokens.
 type nodeGroup struct {
-	nodes  []*pool.Node
-	voters []redlock.Node // the same nodes
-	set    *command.NodeSet
+	nodes  []command.Voter
 	tagged bool // a node is a Redis Cluster, so fence counters have a hash tag
 }
 
@@ -42,15 +40,17 @@ func (n nodeList) openGroup() (*nodeGroup, error) {
 	if _, err := nodelist.Names(configs); err != nil {
 		return nil, err
 	}
-	g := &nodeGroup{set: command.NewNodeSet(false)}
+	g, member := &nodeGroup{}, &command.Membership{Clock: clock.System(), Servers: command.NewServers()}
 	for _, cfg := range configs {
-		node, err := pool.Open(cfg)
+		opened, err := pool.Open(cfg)
 		if err != nil {
 			g.close()
 			return nil, err
 		}
-		g.nodes, g.voters = append(g.nodes, node), append(g.voters, node)
-		g.tagged = g.tagged || command.KindOf(command.VoterOf(node)).Cluster
+		node := command.FromPool(opened)
+		_ = node.Join(member) // nothing else knows the node
+		g.nodes = append(g.nodes, node)
+		g.tagged = g.tagged || node.Kind().Cluster
 	}
 	return g, nil
 }
@@ -63,13 +63,13 @@ func (g *nodeGroup) close() {
 
 func (g *nodeGroup) need() int { return quorum.Majority(len(g.nodes)) }
 
-// of returns the group of some of the nodes, as votes are sent to.
-func (g *nodeGroup) of(nodes ...*pool.Node) *vote.Group {
+// groupOf returns the group of some nodes, as votes are sent to.
+func groupOf(nodes ...command.Voter) *vote.Group {
 	all := make([]command.Node, len(nodes))
 	for i, n := range nodes {
-		all[i] = command.VoterOf(n)
+		all[i] = n
 	}
-	return vote.NewGroup(&vote.Group{Nodes: all, Set: g.set, Clock: clock.System()})
+	return vote.NewGroup(&vote.Group{Nodes: all, Clock: clock.System()})
 }
 
 // ask sends a query for the values of keys to each node of a group. The answers count for no lock.
@@ -80,7 +80,7 @@ func ask(g *vote.Group, keys ...string) *broadcast {
 	end := g.Clock.Now().Add(coldTimeout)
 	return newBroadcast(g, func(r *command.Request) {
 		command.NewInspect(r, t)
-		r.Informational, r.Clock, r.NotAfter = true, g.Clock, end
+		r.Informational, r.NotAfter = true, end
 	})
 }
 

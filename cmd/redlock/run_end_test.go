@@ -42,7 +42,7 @@ func endOfRun(t *testing.T, frozen int) (took time.Duration, err error) {
 // lockerInMemory makes a Locker over three nodes in a bubble. Its nodes keep a silent connection for long.
 func lockerInMemory(t *testing.T) (*redlock.Locker, []*fakeredis.Master) {
 	t.Helper()
-	var nodes []redlock.Node
+	var nodes []*pool.Node
 	var all []*fakeredis.Master
 	set := late.Of(t, 3)
 	for i, name := range []string{"a", "b", "c"} {
@@ -54,7 +54,7 @@ func lockerInMemory(t *testing.T) (*redlock.Locker, []*fakeredis.Master) {
 		}
 		n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: dial, Clock: clock.Runtime(), HardTimeout: time.Minute})
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = n.Close() })
+		t.Cleanup(func() { _ = n.Close() }) // a command may end without the Close of its Locker
 		nodes, all = append(nodes, n), append(all, m)
 	}
 	l, err := redlock.New(nodes, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(coldTimeout))

@@ -4,8 +4,7 @@
 //
 //	nodes, err := goredisnodes.Open(clientA, clientB, clientC)
 //	if err != nil { … }
-//	defer nodes.Close() // after the Locker
-//	locker, err := redlock.New(nodes)
+//	locker, err := redlock.New(nodes) // its Close closes the nodes
 //
 // A client is only read. The nodes have connections of their own, which package pool makes with
 // redigo. So a node neither waits for the client's pool nor fills it. The client may be closed

@@ -3,20 +3,18 @@ package goredisnodes
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // Nodes are what redlock.New takes.
-type Nodes []redlock.Node
+type Nodes []*pool.Node
 
 // Open makes a node for each client, in their order. It takes what [Config] takes, and fails where
 // Config or pool.Open do. The nodes dial in the background, so a server that cannot be reached is
-// no error. After an error no node is left open. The caller closes the nodes after the Locker.
+// no error. After an error no node is left open. The Locker's Close closes the nodes.
 //
 // Each client must lead to another server, because a server has one vote. Two clients with one
 // address are an error, even if their databases differ. Clients whose Dialers lead to different
@@ -49,14 +47,12 @@ func Open(clients ...redis.UniversalClient) (Nodes, error) {
 	return nodes, nil
 }
 
-// Close closes the nodes, and no client of go-redis. Call it after the Locker's Close. It does not
-// wait for servers. It may be called more than once.
+// Close closes the nodes, and no client of go-redis. It is for nodes that no Locker took, such as after an
+// error of redlock.New. It does not wait for servers. It may be called more than once.
 func (n Nodes) Close() error {
 	var errs []error
 	for _, node := range n {
-		if c, ok := node.(io.Closer); ok {
-			errs = append(errs, c.Close())
-		}
+		errs = append(errs, node.Close())
 	}
 	return errors.Join(errs...)
 }

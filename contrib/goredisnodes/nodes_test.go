@@ -60,7 +60,6 @@ func newLocker(t *testing.T, clients ...redis.UniversalClient) (locker *redlock.
 	return locker, func() {
 		t.Helper()
 		assert.NoError(t, locker.Close(t.Context()))
-		assert.NoError(t, nodes.Close())
 		assert.NoError(t, nodes.Close(), "again")
 	}
 }

@@ -94,12 +94,11 @@ func readLength(in *bufio.Reader) (int, error) {
 func TestNoSpanShowsATokenThatAServerRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &repeater{tokens: map[string]bool{}}
-		var nodes []redlock.Node
+		var nodes []*pool.Node
 		for i := range 3 {
 			name := fmt.Sprint("n", i+1)
 			n, err := pool.Open(pool.Config{Name: name, Address: name + ":6379", Dial: r.dial, Clock: clock.Runtime()})
 			require.NoError(t, err)
-			defer n.Close()
 			nodes = append(nodes, n)
 		}
 		spans := tracetest.NewSpanRecorder()

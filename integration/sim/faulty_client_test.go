@@ -10,7 +10,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // faultyClient breaks the client from outside. The code of the client is unchanged, but its
@@ -19,30 +18,34 @@ type faultyClient struct {
 	// conn may change the bytes of a connection.
 	conn func(net.Conn) net.Conn
 	// submit may handle a command instead of the node. It then returns true.
-	submit func(w *world, n *tap, c *command.Command) bool
+	submit func(n *tap, c *command.Command) bool
 	// hook may answer a command instead of a master.
 	hook func(w *world, m *fakeredis.Master, cmd string, args []string) (reply string, handled bool)
 }
 
 // tap is a node whose commands a faulty client sees first.
 type tap struct {
-	*pool.Node
-	world  *world
-	master *fakeredis.Master
+	command.Voter
+	world *world
 }
 
-// Voter returns a voter whose commands the faulty client sees first.
-func (n *tap) Voter() command.Node { return tapVoter{command.VoterOf(n.Node).(command.Voter), n} }
+// tapped has the world of each node whose commands a faulty client sees first.
+var tapped sync.Map
 
-type tapVoter struct {
-	command.Voter
-	node *tap
+func init() {
+	own := command.FromPool
+	command.FromPool = func(node any) command.Voter {
+		if w, ok := tapped.Load(node); ok {
+			return &tap{own(node), w.(*world)}
+		}
+		return own(node)
+	}
 }
 
 // Submit passes a command to the faulty client, and then to the node if it is not handled.
-func (v tapVoter) Submit(c *command.Command) {
-	if n := v.node; !n.world.plan.faultyClient.submit(n.world, n, c) {
-		v.Voter.Submit(c)
+func (n *tap) Submit(c *command.Command) {
+	if !n.world.plan.faultyClient.submit(n, c) {
+		n.Voter.Submit(c)
 	}
 }
 
@@ -124,24 +127,25 @@ var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 	return "WEIRD the answer is lost", true
 }}
 
-// release submits an undo for the token of a command.
-func (n *tap) release(c *command.Command) {
+// release returns a function that submits an undo for the token of a command. The command may be answered
+// before the function is called.
+func (n *tap) release(c *command.Command) func() {
 	t, r := &command.LockArgs{}, &command.Request{}
 	t.Set(c.Keys, c.Token())
 	command.NewRelease(r, t)
-	command.VoterOf(n.Node).Submit(&command.Command{Request: r})
+	return func() { n.Voter.Submit(&command.Command{Request: r}) }
 }
 
 // tooEarly has nodes undo their grants while the handle is valid (H113).
-var tooEarly = &faultyClient{submit: func(w *world, n *tap, c *command.Command) bool {
-	if c.Op == command.Acquire && w.chance(0.8) {
-		w.later(w.some(w.plan.ttl/2), func() { n.release(c) })
+var tooEarly = &faultyClient{submit: func(n *tap, c *command.Command) bool {
+	if w := n.world; c.Op == command.Acquire && w.chance(0.8) {
+		w.later(w.some(w.plan.ttl/2), n.release(c))
 	}
 	return false
 }}
 
 // revived has nodes confirm extensions although they do not hold the key any more (H114).
-var revived = &faultyClient{submit: func(_ *world, _ *tap, c *command.Command) bool {
+var revived = &faultyClient{submit: func(_ *tap, c *command.Command) bool {
 	if c.Op != command.Extend || !c.MarkSent() {
 		return false
 	}

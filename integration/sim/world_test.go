@@ -123,7 +123,6 @@ func (w *world) hook(m *fakeredis.Master, cmd string, args []string) (string, bo
 func (w *world) client(id int, rate float64) *client {
 	c := &client{world: w, id: id, rate: rate, clock: clocktest.NewSkewed(clock.Runtime())}
 	c.clock.SetRate(rate)
-	var nodes []redlock.Node
 	for _, m := range w.masters {
 		n, err := pool.Open(pool.Config{Name: m.Name(), Address: m.Addr(), Clock: c.clock, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := m.Dial(ctx, network, address)
@@ -137,10 +136,8 @@ func (w *world) client(id int, rate float64) *client {
 		}
 		c.nodes = append(c.nodes, n)
 		if f := w.plan.faultyClient; f != nil && f.submit != nil {
-			nodes = append(nodes, &tap{Node: n, world: w, master: m})
-			continue
+			tapped.Store(n, w)
 		}
-		nodes = append(nodes, n) // not wrapped: the Locker relies on a pool.Node to drop a command that it has answered
 	}
 	opts := []redlock.Option{redlock.WithClock(c.clock), redlock.WithOwner(fmt.Sprint("p", id))}
 	if w.plan.fencing {
@@ -155,7 +152,7 @@ func (w *world) client(id int, rate float64) *client {
 	if w.still && w.plan.directed == nil { // no longer than the first pause: TryAcquire does not repeat a split vote
 		opts = append(opts, redlock.WithNodeTimeout(time.Millisecond))
 	}
-	l, err := redlock.New(nodes, opts...)
+	l, err := redlock.New(c.nodes, opts...)
 	if err != nil {
 		panic(err)
 	}
@@ -238,7 +235,7 @@ func (w *world) close() {
 	for _, c := range w.clients {
 		_ = c.locker.Close(ctx)
 		for _, n := range c.nodes {
-			_ = n.Close()
+			tapped.Delete(n)
 		}
 	}
 	for _, m := range w.masters {

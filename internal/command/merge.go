@@ -3,7 +3,7 @@ package command
 import "slices"
 
 // mergedReleaseScripts are a release of many keys in one call, which announces the freed ones. KEYS are the
-// keys, and ARGV their tokens, the waiters' channel (see NodeSet.WaitersChannel), and for each key how long
+// keys, and ARGV their tokens, the waiters' channel (see Membership), and for each key how long
 // its holder had waited, unless none had. It returns the number of keys if all held their tokens and nobody
 // waits. Otherwise it returns one character for each key: 0 if the key did not hold its token, 1 if it was
 // deleted, 2 if somebody waits for it as well, 3 if that can't be known.
@@ -148,15 +148,11 @@ const (
 // MergeKind returns in which calls the command may be sent. A command that was sent before, or that
 // is sent by its text, goes alone.
 func (c *Command) MergeKind() MergeKind {
-	if c.NodeSet == nil || c.Retries > 0 || c.WasResent() || c.UsesEval() {
+	if c.Retries > 0 || c.WasResent() || c.UsesEval() {
 		return Alone
 	}
 	return c.merge
 }
-
-// MergesWith reports whether two commands of one kind can be sent in one call. A script serves one
-// Locker: another one may have another waiters' channel, another marker, or other bounds.
-func (c *Command) MergesWith(other *Command) bool { return c.NodeSet == other.NodeSet }
 
 // mergedScript returns the script of a call with this command.
 func (r *Request) mergedScript() *Script {
@@ -172,9 +168,9 @@ func (r *Request) mergedScript() *Script {
 }
 
 // MergedCall returns the call of several commands that merge, with different keys. It appends the
-// arguments to args, the last of them the marker of guarded commands. With source true the script is
+// arguments to args: of releases the waiters' channel too, and of guarded acquires the marker. With source true the script is
 // sent by its text.
-func MergedCall(args []any, source bool, commands []*Command, marker any) (name string, all []any) {
+func MergedCall(args []any, source bool, commands []*Command, waiters, marker any) (name string, all []any) {
 	first := commands[0]
 	name, args = first.mergedScript().call(args, source)
 	n, fenced := len(commands), first.number != nil
@@ -201,7 +197,7 @@ func MergedCall(args []any, source bool, commands []*Command, marker any) (name 
 		for _, c := range commands {
 			args = append(args, c.token())
 		}
-		args = append(args, first.NodeSet.WaitersChannel)
+		args = append(args, waiters)
 		if !slices.ContainsFunc(commands, func(c *Command) bool { return c.span > 0 }) {
 			return name, args // nobody had waited, which is usual
 		}

@@ -11,13 +11,13 @@ import (
 // shorter: nobody had waited.
 func TestAMergedReleaseSaysHowLongEachHolderHadWaited(t *testing.T) {
 	release := func(key string, age time.Duration) *Command {
-		args, r := &LockArgs{}, &Request{NodeSet: &NodeSet{WaitersChannel: "all"}}
+		args, r := &LockArgs{}, &Request{}
 		args.Set([]string{key}, "token of "+key)
 		NewAnnouncingRelease(r, args, 0, age)
 		return &Command{Request: r}
 	}
 	call := func(ages ...time.Duration) []any {
-		_, args := MergedCall(nil, false, []*Command{release("a", ages[0]), release("b", ages[1])}, nil)
+		_, args := MergedCall(nil, false, []*Command{release("a", ages[0]), release("b", ages[1])}, "all", nil)
 		return args[1:] // behind the script's hash
 	}
 	short := []any{int64(2), "a", "b", "token of a", "token of b", "all"}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Node is how a coordinator speaks to one voter. All methods are called concurrently. A Node keeps
-// three promises:
+// Node is how a Locker speaks to one voter. All methods are called concurrently. A Node keeps three
+// promises:
 //
 //   - Submit never blocks on the network;
 //   - each command is answered exactly once, by Command.Answer, before or after Submit returns.
@@ -16,8 +16,7 @@ import (
 //   - commands with one token take effect in the order in which they were submitted, so an
 //     acquire cannot overtake the release that undoes it.
 //
-// The node itself decides whether its server is fit to vote (see NodeSet, which the nodes of a
-// coordinator share).
+// The node itself decides whether its server is fit to vote.
 type Node interface {
 	// Name returns the name that identifies the node in votes and errors.
 	Name() string
@@ -30,46 +29,25 @@ type Voter interface {
 	Node
 	Subscriber
 	fmt.Stringer // its address without a password
+	// Join gives the node to a Locker, which submits nothing before. It returns an error if the node is
+	// closed, or belongs to a Locker.
+	Join(m *Membership) error
+	// Leave reverts Join, for a Locker that has submitted nothing.
+	Leave()
 	// SubmitBoth submits two commands that are written together, the second after the first.
 	SubmitBoth(first, second *Command)
 	// Kind returns what a coordinator must know about the node before it sends anything to it.
 	Kind() NodeKind
-	// WhyNotVoting returns why the node would not vote for a node set now, or nil if it would, as far
-	// as it knows without asking its server.
-	WhyNotVoting(s *NodeSet) error
+	// WhyNotVoting returns why the node would not vote now, or nil if it would, as far as it knows without
+	// asking its server.
+	WhyNotVoting() error
+	// Close answers all commands, and returns when the node has ended. It may be called more than once.
+	Close() error
 }
 
-// WhyNotVoting returns what Voter.WhyNotVoting returns, and nil for a node that does not report it.
-func WhyNotVoting(n Node, s *NodeSet) error {
-	if v, ok := n.(interface{ WhyNotVoting(s *NodeSet) error }); ok {
-		return v.WhyNotVoting(s)
-	}
-	return nil
-}
-
-// FromPool returns the voter of a node that package pool made. Package pool sets it, so that the exported
-// methods of its nodes have no type of this package.
-var FromPool func(node any) (Voter, bool)
-
-// VoterOf returns what a coordinator speaks to: the voter of a node of package pool, or that of a test's
-// own node. It returns nil for anything else.
-func VoterOf(node any) Node {
-	if own, ok := node.(interface{ Voter() Node }); ok {
-		return own.Voter()
-	}
-	if v, ok := FromPool(node); ok {
-		return v
-	}
-	return nil
-}
-
-// KindOf returns the kind of a node, or the zero NodeKind if it does not report any.
-func KindOf(n Node) NodeKind {
-	if k, ok := n.(interface{ Kind() NodeKind }); ok {
-		return k.Kind()
-	}
-	return NodeKind{}
-}
+// FromPool returns the Voter of a *pool.Node. Package pool sets it, so that the exported methods of its nodes
+// have no type of this package. A test may replace it.
+var FromPool func(node any) Voter
 
 // NodeKind is what a coordinator must know about a node before it sends anything to it. The zero
 // value is a single master.
@@ -81,6 +59,6 @@ type NodeKind struct {
 	// there, and the restart guard is not possible (docs/dev/rules.md rule 30).
 	Cluster bool
 	// Recovery is how long it can take until a command that a server left unanswered was sent
-	// again on a new connection: the hard timeout and the dial timeout. 0 means unknown.
+	// again on a new connection: the hard timeout and the dial timeout.
 	Recovery time.Duration
 }

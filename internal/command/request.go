@@ -44,12 +44,9 @@ type Request struct {
 	// int64, boxed once. It is nil without fencing: a script with it uses the counters too.
 	number any
 
-	// A command that is still unsent when Clock shows NotAfter is dropped, and answered as Failed
-	// and NotSent. With a nil Clock no command is dropped.
-	Clock    clock.Clock
+	// A command that is still unsent when the Locker's clock shows NotAfter is dropped, and answered as
+	// Failed and NotSent. With 0 it is not dropped.
 	NotAfter clock.Instant
-	// NodeSet is what the coordinator's nodes have in common; nil without a coordinator.
-	NodeSet *NodeSet
 
 	script *Script // nil for a plain command
 	other  *call   // of a request that is not about the keys of a lock; nil for others
@@ -215,10 +212,9 @@ func NewInfo(r *Request) {
 	r.resetOther(Info, infoCall)
 }
 
-// reset empties r except for what its owner sets: Clock, NotAfter and NodeSet. It may have been of
-// another kind.
+// reset empties r except for what its owner sets: NotAfter. It may have been of another kind.
 func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
-	*r = Request{LockArgs: t, Op: op, TTL: ttl, MaxTTL: maxTTL, Clock: r.Clock, NotAfter: r.NotAfter, NodeSet: r.NodeSet}
+	*r = Request{LockArgs: t, Op: op, TTL: ttl, MaxTTL: maxTTL, NotAfter: r.NotAfter}
 }
 
 // resetOther fills r with a request without keys.
@@ -329,9 +325,7 @@ func (r *Request) age() any { return int64(r.span / time.Microsecond) }
 func (r *Request) Scripted() bool { return r.script != nil }
 
 // Expired reports whether NotAfter has passed.
-func (r *Request) Expired() bool {
-	return r.Clock != nil && !r.Clock.Now().Before(r.NotAfter)
-}
+func (r *Request) Expired(now clock.Instant) bool { return r.NotAfter != 0 && !now.Before(r.NotAfter) }
 
 // Size returns about how many bytes the request takes as a Redis command. It is never too small,
 // and too large for a script. It bounds one write to the socket.

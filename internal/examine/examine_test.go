@@ -295,16 +295,6 @@ func TestANodeOfAWrappedPoolIsExamined(t *testing.T) {
 	})
 }
 
-func TestANodeOfAnotherPackageCanNotBeExamined(t *testing.T) {
-	_, err := question(nil).Node(t.Context(), named("x"))
-	require.ErrorContains(t, err, "not a node of this package")
-}
-
-// named is a node that is only a name.
-type named string
-
-func (n named) Name() string { return string(n) }
-
 func TestPersistenceIsReportedInWords(t *testing.T) {
 	known := command.Facts{Role: "master"}
 	withAOF := command.Facts{Role: "master", AOF: true}

@@ -42,7 +42,7 @@ type Settings struct {
 func New(maxTTL time.Duration, nodes []string) *Settings {
 	names := slices.Sorted(slices.Values(nodes))
 	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return &Settings{MaxTTL: maxTTL, Fingerprint: hex.EncodeToString(sum[:8])}
+	return &Settings{MaxTTL: maxTTL, MaxAge: make(map[string]time.Duration), Fingerprint: hex.EncodeToString(sum[:8])}
 }
 
 // Quarantine returns how long the node of this name does not vote after it may have forgotten its

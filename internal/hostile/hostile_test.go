@@ -150,7 +150,7 @@ const maxTTL = time.Minute
 
 // open makes a Locker over the three nodes, as another process would.
 func (s *servers) open(ph phase, p *peer) *redlock.Locker {
-	var nodes []redlock.Node
+	var nodes []*pool.Node
 	for i, m := range s.masters {
 		c := pool.Config{Name: m.Name(), Address: m.Addr(), Dial: s.dial, DialTimeout: patience, HardTimeout: patience}
 		if i == 2 {
@@ -166,7 +166,7 @@ func (s *servers) open(ph phase, p *peer) *redlock.Locker {
 		}
 		n, err := pool.Open(c)
 		require.NoError(s.t, err)
-		s.t.Cleanup(func() { _ = n.Close() })
+		s.t.Cleanup(func() { _ = n.Close() }) // before closeNow has waited for the hostile node
 		if i < 2 {
 			// If one of the healthy nodes never got the lock, the hostile node's answer would
 			// decide, and the release would wait for it.

@@ -15,7 +15,6 @@ import (
 // exported fields do not change after NewGroup.
 type Group struct {
 	Nodes  []command.Node
-	Set    *command.NodeSet // the state that the nodes share
 	Clock  clock.Clock
 	Timers *timer.Queue // ends the votes
 	// OnAnswer is called for every answer, after it was counted and before any event of its round.

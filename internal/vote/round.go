@@ -69,7 +69,6 @@ type Events struct {
 // prepare sets up a round whose ballots are empty.
 func (r *Round) prepare(g *Group, events *Events, owner any, names []string) {
 	r.group, r.events, r.Owner, r.Names = g, events, owner, names
-	r.Request.NodeSet = g.Set
 	r.tally = quorum.NewTally(len(r.ballots))
 	r.pending.Store(int32(len(r.ballots)))   //nolint:gosec // at most 64
 	r.users.Store(int32(len(r.ballots) + 1)) // the answers, and the owner

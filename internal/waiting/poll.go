@@ -48,7 +48,7 @@ func newPoll(w *Waiter, failed []bool) *poll {
 		r, args := &p.reqs[k], &command.LockArgs{}
 		args.Set([]string{cfg.Prefix + name}, "")
 		command.NewPoll(r, args)
-		r.NodeSet, r.Clock, r.NotAfter = cfg.Set, cfg.Clock, p.until
+		r.NotAfter = p.until
 		for i := range n {
 			p.cmds[k*n+i].Fill(r, i, p)
 		}

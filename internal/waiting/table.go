@@ -15,7 +15,6 @@ import (
 // Config is what a Table needs of its Locker.
 type Config struct {
 	Nodes   []command.Node
-	Set     *command.NodeSet
 	Clock   clock.Clock
 	Timers  *timer.Queue
 	Prefix  string  // of the names' keys

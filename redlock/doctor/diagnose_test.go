@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -120,8 +119,7 @@ func TestTheErrorOfANodeAtTheEndOfItsTimeoutIsReported(t *testing.T) {
 			return nil, errors.New("the proxy is asleep")
 		}})
 		require.NoError(t, err)
-		defer n.Close()
-		l, err := redlock.New([]redlock.Node{n}, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(time.Second))
+		l, err := redlock.New([]*pool.Node{n}, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(time.Second))
 		require.NoError(t, err)
 		defer l.Close(bg)
 		r, _ := diagnosed(t, l)
@@ -147,24 +145,6 @@ func TestADiagnosisIsBoundedByTheNodeTimeoutAndByItsContext(t *testing.T) {
 		_, err = Diagnose(bg, l)
 		matches(t, err, redlock.ErrClosed)
 	})
-}
-
-// mute is a node of another package.
-type mute struct{ name string }
-
-func (m mute) Name() string { return m.name }
-
-func (m mute) Voter() command.Node { return m }
-
-func (m mute) Submit(c *command.Command) { c.Fail(errors.New("mute")) }
-
-func TestADiagnosisOfNodesThatKnowNoExaminationSaysSo(t *testing.T) {
-	l, err := redlock.New([]redlock.Node{mute{"n1"}})
-	require.NoError(t, err)
-	defer end(l)
-	r, short := diagnosed(t, l)
-	require.Equal(t, []string{"n1: error unreachable"}, short)
-	require.Empty(t, r.Nodes[0].Address)
 }
 
 // docs/dev/hazards.md H34.

@@ -46,11 +46,11 @@ func (fl *testbed) each(f func(m *fakeredis.Master)) {
 	}
 }
 
-// locker makes a Locker with nodes of its own that are connected, as in another process. Both are
-// closed when the test ends.
+// locker makes a Locker with nodes of its own that are connected, as in another process. It is closed
+// when the test ends.
 func (fl *testbed) locker(opts ...redlock.Option) *redlock.Locker {
 	fl.t.Helper()
-	var nodes []redlock.Node
+	var nodes []*pool.Node
 	for _, m := range fl.masters {
 		nodes = append(nodes, fl.node(m, m.Name()))
 	}
@@ -60,17 +60,16 @@ func (fl *testbed) locker(opts ...redlock.Option) *redlock.Locker {
 // twice is locker over three nodes, of which the last two are one server.
 func (fl *testbed) twice(opts ...redlock.Option) *redlock.Locker {
 	fl.t.Helper()
-	return fl.over([]redlock.Node{fl.node(fl.masters[0], "a"), fl.node(fl.masters[1], "b"), fl.node(fl.masters[1], "c")}, opts...)
+	return fl.over([]*pool.Node{fl.node(fl.masters[0], "a"), fl.node(fl.masters[1], "b"), fl.node(fl.masters[1], "c")}, opts...)
 }
 
 func (fl *testbed) node(m *fakeredis.Master, name string) *pool.Node {
 	n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()})
 	require.NoError(fl.t, err)
-	fl.t.Cleanup(func() { _ = n.Close() })
 	return n
 }
 
-func (fl *testbed) over(nodes []redlock.Node, opts ...redlock.Option) *redlock.Locker {
+func (fl *testbed) over(nodes []*pool.Node, opts ...redlock.Option) *redlock.Locker {
 	fl.t.Helper()
 	l, err := redlock.New(nodes, append([]redlock.Option{redlock.WithClock(clock.Runtime()), redlock.WithOwner("")}, opts...)...)
 	require.NoError(fl.t, err)

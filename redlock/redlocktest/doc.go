@@ -13,9 +13,9 @@
 //
 // The servers are small Redis servers in memory (miniredis). The [redlock.Locker] uses its own
 // connections, commands and scripts, over pipes instead of sockets. A test therefore meets the same
-// errors, votes, contexts, fences, wake-ups and quarantines as production. A fake of [redlock.Node]
-// would be smaller but less faithful: it has no scripts, markers or subscriptions, and becomes a
-// second server with every feature to be tested. The price is that test binaries contain miniredis
+// errors, votes, contexts, fences, wake-ups and quarantines as production. A fake of a node would
+// be smaller but less faithful: it has no scripts, markers or subscriptions, and becomes a second
+// server with every feature to be tested. The price is that test binaries contain miniredis
 // and its Lua interpreter. Package redlock itself imports neither.
 //
 // The package does not measure speed: a command takes about 0.1 ms of CPU time.

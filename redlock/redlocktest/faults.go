@@ -1,10 +1,12 @@
 package redlocktest
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/pool"
@@ -128,7 +130,7 @@ func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 		done, _ := timer.After(c, pause)
 		<-done
 		left := slices.ContainsFunc(sets, func(nodes []*pool.Node) bool {
-			return slices.ContainsFunc(masters, func(i int) bool { return !is(nodes[i]) })
+			return slices.ContainsFunc(masters, func(i int) bool { return !is(nodes[i]) && !closed(nodes[i]) })
 		})
 		switch {
 		case !left:
@@ -139,6 +141,9 @@ func (q *Quorum) await(masters []int, is func(*pool.Node) bool) {
 		}
 	}
 }
+
+// closed reports whether a node was closed, as by the Close of its Locker.
+func closed(n *pool.Node) bool { return errors.Is(command.FromPool(n).WhyNotVoting(), pool.ErrClosed) }
 
 // chosen returns the servers with these numbers.
 func (q *Quorum) chosen(numbers []int) []*fakeredis.Master {

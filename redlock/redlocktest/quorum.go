@@ -74,10 +74,9 @@ func (q *Quorum) Locker(opts ...redlock.Option) *redlock.Locker {
 
 // Nodes makes a node for each server, for a program that calls [redlock.New] itself. The program
 // must pass redlock.WithClock([Quorum.Clock]) to New. Nodes of servers without a fault are
-// connected. The nodes end with the test.
-func (q *Quorum) Nodes() []redlock.Node {
+// connected. The nodes end with the test at the latest.
+func (q *Quorum) Nodes() []*pool.Node {
 	q.t.Helper()
-	list := make([]redlock.Node, len(q.masters))
 	made := make([]*pool.Node, len(q.masters))
 	for i, m := range q.masters {
 		n, err := pool.Open(pool.Config{
@@ -86,7 +85,7 @@ func (q *Quorum) Nodes() []redlock.Node {
 		if err != nil {
 			q.t.Fatalf("redlocktest: %v", err)
 		}
-		list[i], made[i] = n, n
+		made[i] = n
 	}
 	q.mu.Lock()
 	q.nodes = append(q.nodes, made)
@@ -98,7 +97,7 @@ func (q *Quorum) Nodes() []redlock.Node {
 	}
 	q.mu.Unlock()
 	q.connected(sound) // so that the first call does not fail on a busy machine
-	return list
+	return made
 }
 
 // Clock returns the clock of the Quorum's Lockers and nodes.

@@ -32,7 +32,7 @@ var given = map[string]string{
 	"locker": "*redlock.Locker",
 	"lock":   "*redlock.Lock",
 	"urls":   "[]string",
-	"nodes":  "[]redlock.Node",
+	"nodes":  "[]*pool.Node",
 	"logger": "*slog.Logger",
 }
 

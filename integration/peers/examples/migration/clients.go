@@ -113,14 +113,13 @@ type ours struct {
 // are the same in every process.
 func (v *service) open(who string, opts func(nodes []string) []redlock.Option) (*ours, error) {
 	var names []string
-	var nodes []redlock.Node
+	var nodes []*pool.Node
 	for i, p := range v.pools() {
 		name := fmt.Sprintf("redis-%d", i)
 		node, err := pool.Wrap(p, pool.Config{Name: name})
 		if err != nil {
 			return nil, err
 		}
-		v.closes = append(v.closes, func() { _ = node.Close() })
 		names, nodes = append(names, name), append(nodes, node)
 	}
 	l, err := redlock.New(nodes, append(opts(names), redlock.WithOwner(who), redlock.WithNodeTimeout(patience))...)

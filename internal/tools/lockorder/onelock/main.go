@@ -30,13 +30,12 @@ const locks = 1000
 
 func run() error {
 	ctx := context.Background()
-	var nodes []redlock.Node
+	var nodes []*pool.Node
 	for _, name := range []string{"a", "b", "c"} {
 		n, err := pool.Open(pool.Config{Name: name, Dial: fakeredis.New(name).Dial, Address: name + ":6379"})
 		if err != nil {
 			return err
 		}
-		defer func() { _ = n.Close() }()
 		nodes = append(nodes, n)
 	}
 	l, err := redlock.New(nodes)
