@@ -84,15 +84,20 @@ func (g *guardState) verifyLocked() *command.Command {
 	return &command.Command{Request: r, To: g}
 }
 
-// ask queues another VerifyMarker, unless one is under way. The command is queued after the mutex is
-// released, because requeue takes it.
+// askLocked makes another VerifyMarker, unless one is under way or the connection has ended. The caller
+// queues it after it has released the mutex, which requeue takes.
+func (g *guardState) askLocked() *command.Command {
+	if g.inFlight || g.conn.pipeline.conn != g.conn {
+		return nil
+	}
+	return g.verifyLocked()
+}
+
+// ask queues what askLocked makes. It is the timer's function.
 func (g *guardState) ask() {
-	var c *command.Command
 	pl := g.conn.pipeline
 	pl.mu.Lock()
-	if pl.conn == g.conn && !g.inFlight {
-		c = g.verifyLocked()
-	}
+	c := g.askLocked()
 	pl.mu.Unlock()
 	if c != nil {
 		pl.requeue(c)
@@ -229,26 +234,23 @@ func isUnmarked(c *command.Command, r command.Reply) bool {
 // answerUnmarked answers such a command with the reason. If the reason is not known yet it asks the
 // node and keeps the reply until the answer, so that the first attempt after a restart reports
 // how long the node is quarantined.
-//
-// It looks at the state twice. ask takes the mutex itself, so the mutex is released in between,
-// and the answer may have arrived by the second look.
 func (pc *pipeConn) answerUnmarked(c *command.Command, r command.Reply) {
-	g := &pc.guard
-	pc.pipeline.mu.Lock()
-	news := g.votes
-	pc.pipeline.mu.Unlock()
-	if news {
-		g.ask()
+	g, pl, now := &pc.guard, pc.pipeline, pc.pipeline.node.cfg.Clock.Now()
+	var ask *command.Command
+	pl.mu.Lock()
+	if g.votes {
+		ask = g.askLocked()
 	}
-	now := pc.pipeline.node.cfg.Clock.Now()
-	pc.pipeline.mu.Lock()
 	waits := g.inFlight
 	if waits {
 		g.pending = append(g.pending, pendingReply{c, r})
 	} else {
 		r.Err = g.whyNotVotingLocked(now)
 	}
-	pc.pipeline.mu.Unlock()
+	pl.mu.Unlock()
+	if ask != nil {
+		pl.requeue(ask)
+	}
 	if !waits {
 		c.Answer(r)
 	}

@@ -134,16 +134,17 @@ type healthCheck struct{ *pipeConn }
 // succeeded it also asks again for the marker of the restart guard: an emptied server answers INFO as
 // before.
 func (hc healthCheck) Answer(*command.Command, command.Reply) {
+	var ask *command.Command
 	hc.pipeline.mu.Lock()
-	current := hc.pipeline.conn == hc.pipeConn
-	again := false
-	if current {
+	if hc.pipeline.conn == hc.pipeConn {
 		hc.scheduleCheckLocked()
-		again = hc.health.why == nil && (hc.guard.asked || hc.guard.why != nil)
+		if hc.health.why == nil && hc.pipeline.history.asked {
+			ask = hc.guard.askLocked()
+		}
 	}
 	hc.pipeline.mu.Unlock()
-	if again { // outside mu, because ask submits
-		hc.guard.ask()
+	if ask != nil {
+		hc.pipeline.requeue(ask)
 	}
 }
 
