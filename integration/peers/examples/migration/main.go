@@ -58,7 +58,7 @@ type service struct {
 func play(ctx context.Context, s *show.Stage) error {
 	v := &service{Stage: s}
 	defer func() {
-		for _, end := range slices.Backward(v.closes) { // a Locker before its nodes, and those before their pools
+		for _, end := range slices.Backward(v.closes) { // a Locker before the pools
 			end()
 		}
 	}()
