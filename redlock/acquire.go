@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -30,7 +29,7 @@ const maxNames = 1024
 // ErrForeignKey if the key holds a value that is not a lock, or ErrClosed. If Acquire returns an
 // error the caller holds nothing, and the library deletes in the background what it has written.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	return l.acquire(ctx, newRequest(name, ttl), opts)
+	return l.acquire(ctx, &request{names: []string{name}, ttl: ttl}, opts)
 }
 
 // TryAcquire is like Acquire but does not wait for a holder and does not queue. If it does not get
@@ -45,9 +44,7 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 // holder or the confirmation of a fencing token, may each take one node timeout. If another client
 // clearly holds the lock it takes two round trips.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	w := newRequest(name, ttl)
-	w.singleAttempt = true
-	return l.acquire(ctx, w, opts)
+	return l.acquire(ctx, &request{names: []string{name}, ttl: ttl, singleAttempt: true}, opts)
 }
 
 // AcquireAll acquires several names as one lock: each node grants all of them or none. The order of
@@ -66,7 +63,6 @@ func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Dur
 // request holds the arguments and the state of one call of an Acquire method.
 type request struct {
 	names         []string // sorted
-	oneName       [1]string
 	ttl           time.Duration
 	opts          lockSettings
 	singleAttempt bool // TryAcquire
@@ -83,26 +79,6 @@ type request struct {
 	waiter    waiting.Waiter
 	sightings waiting.Sightings
 	last      error // error of the last attempt
-}
-
-// requestPool holds requests for reuse. Most locks are granted at the first attempt.
-var requestPool = sync.Pool{New: func() any { return new(request) }}
-
-func newRequest(name string, ttl time.Duration) *request {
-	w := requestPool.Get().(*request)
-	w.ttl = ttl
-	w.oneName[0] = name
-	w.names = w.oneName[:]
-	return w
-}
-
-// recycle returns the request to the pool, unless it has waited: its waiter may still be in use.
-func (w *request) recycle() {
-	if w.failures > 0 || w.waits {
-		return
-	}
-	*w = request{}
-	requestPool.Put(w)
 }
 
 func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*Lock, error) {
@@ -130,9 +106,6 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	w.began = l.traceTime()
 	lk, err := l.acquireWithin(ctx, w)
 	l.traceAcquired(w, lk, err)
-	if err == nil {
-		w.recycle()
-	}
 	return lk, err
 }
 
@@ -147,8 +120,7 @@ func (l *Locker) acquireWithin(ctx context.Context, w *request) (*Lock, error) {
 	}
 	wait, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	d := w.opts.wait // read here: the timer may fire when w is reused
-	timer := l.set.clock.AfterFunc(d, func() { end(fmt.Errorf("waited for %v", d)) })
+	timer := l.set.clock.AfterFunc(w.opts.wait, func() { end(fmt.Errorf("waited for %v", w.opts.wait)) })
 	defer timer.Stop()
 	return l.acquireQueued(wait, w)
 }

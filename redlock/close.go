@@ -162,9 +162,8 @@ func (lk *Lock) limitUndo() {
 	}
 }
 
-// pendingUndo returns the pinned undo of a registered lock, and whether the lock is registered. The
-// undo is nil before it is submitted. The last answer unregisters the lock before it drops its
-// reference to the undo.
+// pendingUndo returns the undo of a registered lock, and whether the lock is registered. The undo is
+// nil before it is submitted.
 func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
 	lk.mu.Lock() // not sending, because nodes are called under that
 	defer lk.mu.Unlock()
@@ -172,9 +171,6 @@ func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
 	defer lk.l.mu.Unlock()
 	if lk.l.locks[lk.args.Token()] != lk {
 		return nil, false
-	}
-	if lk.keys.undo != nil {
-		lk.keys.undo.Pin()
 	}
 	return lk.keys.undo, true
 }

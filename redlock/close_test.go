@@ -358,7 +358,6 @@ func TestCloseLeavesNoTimerOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 		k := take(t, l, "a", time.Minute)
 		fl.masters[2].Freeze()
 		require.NoError(t, k.Release(bg))
-		k.keys.undo.Pin()
 		fl.masters[2].Unfreeze()
 		require.NoError(t, l.Close(bg))
 		k.onUndoComplete(k.keys.undo)
@@ -470,5 +469,17 @@ func TestCloseReportsKeysWhoseReleaseIsUndecided(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, ErrKeysLeft)
 		fl.each(func(m *fakeredis.Master) { m.Unfreeze() })
+	})
+}
+
+// The timer of an undo may fire while the last answer comes.
+func TestAnAnsweredUndoLeavesNoKeys(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		require.NoError(t, k.Release(bg))
+		fl.answered()
+		(*undoTimer)(k).Fire(nil)
+		require.NoError(t, l.leftoverError())
 	})
 }

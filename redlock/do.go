@@ -28,8 +28,7 @@ import (
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	w := newRequest(name, ttl)
-	w.boundToCaller = true
+	w := &request{names: []string{name}, ttl: ttl, boundToCaller: true}
 	lk, err := l.acquire(ctx, w, append([]LockOption{WithAutoExtend()}, opts...))
 	if err != nil {
 		return err
@@ -79,8 +78,7 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	opts = slices.Concat(first, opts, last)
 	pause := campaignPause
 	for {
-		w := newRequest(name, ttl)
-		w.boundToCaller, w.leads = true, true
+		w := &request{names: []string{name}, ttl: ttl, boundToCaller: true, leads: true}
 		lk, err := l.acquire(ctx, w, opts)
 		if err != nil {
 			return err

@@ -6,6 +6,6 @@ import "testing"
 
 // The guard costs no allocation.
 func TestAcquireAndReleaseUnderTheGuardTakeFewAllocations(t *testing.T) {
-	requireAllocations(t, 8, WithRestartGuard(DefaultMaxTTL))
-	requireAllocations(t, 12, WithRestartGuard(DefaultMaxTTL), WithFencing(), WithRepair())
+	requireAllocations(t, 11, WithRestartGuard(DefaultMaxTTL))
+	requireAllocations(t, 14, WithRestartGuard(DefaultMaxTTL), WithFencing(), WithRepair())
 }

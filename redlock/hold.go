@@ -45,14 +45,13 @@ func (lk *Lock) onAcquireComplete() {
 	}
 }
 
-// dropAcquireLocked drops the acquisition of a held lock if every node has answered it, so that
-// another lock can use its memory. Of the answers it keeps only which nodes hold nothing.
+// dropAcquireLocked drops the acquisition of a held lock if every node has answered it, to save its
+// memory. Of the answers it keeps only which nodes hold nothing.
 func (lk *Lock) dropAcquireLocked() {
 	if lk.keys.acquire == nil {
 		return
 	}
 	if empty, all := lk.keys.acquire.EmptyNodes(); all {
-		lk.keys.acquire.Unref()
 		lk.keys.acquire, lk.keys.empty = nil, empty
 	}
 }

@@ -46,6 +46,18 @@ func TestALockKeepsItsAcquisitionUntilAllNodesHaveAnswered(t *testing.T) {
 	})
 }
 
+// The acquisition of a lock that has ended is constant.
+func TestALockThatEndedKeepsItsAcquisition(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		late := silent(nodes[2], command.Acquire)
+		k, err := l.TryAcquire(bg, "a", time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, k.Release(bg))
+		late()
+		require.False(t, k.resting())
+	})
+}
+
 // A lock that dropped its acquisition remembers which nodes hold nothing. They are sent no release.
 func TestALockThatDroppedItsAcquisitionSkipsNodesThatRefusedIt(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {

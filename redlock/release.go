@@ -77,16 +77,12 @@ func (lk *Lock) releaseOnce() error {
 	if lk.family.shareOf != nil {
 		return nil // the lease belongs to the root
 	}
-	var err error
-	if !lk.opts.asyncRelease {
-		lk.keys.undo.Wait(nil)
-		err = lk.releaseResult()
-		lk.l.traceReleased(lk, err, began)
+	if lk.opts.asyncRelease {
+		return nil
 	}
-	lk.keys.undo.Unref()
-	if lk.keys.acquire != nil {
-		lk.keys.acquire.Unref()
-	}
+	lk.keys.undo.Wait(nil)
+	err := lk.releaseResult()
+	lk.l.traceReleased(lk, err, began)
 	return err
 }
 
@@ -120,8 +116,7 @@ func (lk *Lock) endError() error {
 type writtenKeys struct {
 	// The acquisition. While the lock is held Lock.mu guards acquire and empty; before and after
 	// that they are constant. acquire is nil after Resume, for a share, and once every node has
-	// answered a lock that is held (see dropAcquireLocked). After the release it may belong to
-	// another lock.
+	// answered a lock that is held (see dropAcquireLocked).
 	acquire *vote.Round
 	empty   quorum.Nodes // nodes that hold no keys of it, once acquire is nil
 

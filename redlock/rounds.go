@@ -15,9 +15,7 @@ func newGroup(l *Locker) *vote.Group {
 		nodes[i] = n
 	}
 	g := &vote.Group{Nodes: nodes, Clock: l.set.clock, Timers: l.timers}
-	if l.dispatcher == nil {
-		g.Reuse = !l.mayBlock && !l.clustered
-	} else {
+	if l.dispatcher != nil {
 		l.dispatcher.rights = newChannelRights(l.dispatcher, nodes, l.set.prefix)
 		g.OnAnswer = l.dispatcher.vote
 	}

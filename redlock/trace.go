@@ -192,8 +192,7 @@ func (l *Locker) traces() *Trace {
 	return &l.dispatcher.trace
 }
 
-// traceAcquired reports the outcome of a call. lk is nil if it failed. The event keeps the lock's
-// names, because a request that succeeded is used again.
+// traceAcquired reports the outcome of a call. lk is nil if it failed.
 func (l *Locker) traceAcquired(w *request, lk *Lock, err error) {
 	t := l.traces()
 	if t == nil || t.Acquired == nil {
@@ -202,7 +201,6 @@ func (l *Locker) traceAcquired(w *request, lk *Lock, err error) {
 	e := w.event()
 	e.Err = err
 	if lk != nil {
-		e.Names = lk.hold.Names
 		e.Attempts++
 	}
 	post(l.dispatcher, t.Acquired, e)

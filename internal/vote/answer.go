@@ -55,9 +55,6 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	if events.OnCounted != nil {
 		events.OnCounted(r)
 	}
-	if g.Reuse && isFinal(c, rep) {
-		r.Unref()
-	}
 }
 
 // voteTimer is the timer queue's view of a round.
@@ -67,7 +64,6 @@ type voteTimer Round
 // Unknown.
 func (t *voteTimer) Fire(*timer.Timer) {
 	r := (*Round)(t)
-	r.Pin()
 	now := r.group.Clock.Now()
 	took, why := now.Sub(r.Start), command.ErrTimeout
 	timedOut := !now.Before(r.deadline)
@@ -131,9 +127,7 @@ func (r *Round) needsMoreVotesLocked(d quorum.Decision) bool {
 
 // reportDecision ends the vote's timer, and tells the owner and the goroutine that waits.
 func (r *Round) reportDecision() {
-	if !r.group.Timers.Clear(&r.timer) {
-		r.Pin() // it is about to fire
-	}
+	r.group.Timers.Clear(&r.timer)
 	if r.events.OnDecision != nil {
 		r.events.OnDecision(r)
 	}

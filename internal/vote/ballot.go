@@ -118,8 +118,7 @@ func (r *Round) EmptyNodes() (nodes quorum.Nodes, answered bool) {
 	if r.pending.Load() > 0 {
 		return 0, false
 	}
-	// Without mu: after the last answer nothing writes the ballots of an acquire, as long as the
-	// caller has a reference.
+	// Without mu: after the last answer nothing writes the ballots of an acquire.
 	for i := range r.ballots {
 		if r.ballots[i].leftNothing() {
 			nodes = nodes.With(i)

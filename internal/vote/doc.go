@@ -9,5 +9,4 @@
 //   - answer.go: the path of an answer: count it, decide, report the events
 //   - ballot.go: one node's answer, and what the ballots say together
 //   - tie.go: when a tied vote ends, from the nodes' last round trips
-//   - reuse.go: rounds are reused; the only place that counts their users
 package vote

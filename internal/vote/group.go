@@ -1,12 +1,12 @@
 package vote
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
@@ -21,12 +21,8 @@ type Group struct {
 	// late reports that the round was decided or the vote was over. It must not block. It may be nil;
 	// the latency of most grants is then not measured, because reading the clock is costly.
 	OnAnswer func(r *Round, node int, rep command.Reply, took time.Duration, late bool)
-	// Reuse reports that a node drops each command that it has answered (see isFinal). Rounds are then
-	// reused.
-	Reuse bool
 
 	trips []atomic.Int64 // by node: how long it last took to answer an acquire, in nanoseconds; 0: unknown, or silent since
-	spare sync.Pool      // of *Round
 }
 
 // NewGroup completes a group whose exported fields are set.
@@ -37,16 +33,17 @@ func NewGroup(g *Group) *Group {
 
 // New makes a round about the names. The caller fills in the request, sets Start, and sends it.
 func (g *Group) New(events *Events, owner any, names []string) *Round {
-	r, _ := g.spare.Get().(*Round)
-	if r == nil {
-		r = &Round{wake: signal.New()}
-		if n := len(g.Nodes); n <= len(r.inline) {
-			r.ballots = r.inline[:n]
-		} else {
-			r.ballots = make([]Ballot, n)
-		}
+	n := len(g.Nodes)
+	r := &Round{group: g, events: events, Owner: owner, Names: names, wake: signal.New(), tally: quorum.NewTally(n)}
+	if n <= len(r.inline) {
+		r.ballots = r.inline[:n]
+	} else {
+		r.ballots = make([]Ballot, n)
 	}
-	r.prepare(g, events, owner, names)
+	r.pending.Store(int32(n)) //nolint:gosec // at most 64
+	for i := range r.ballots {
+		r.ballots[i].cmd.Fill(&r.Request, i, (*receiver)(r))
+	}
 	return r
 }
 

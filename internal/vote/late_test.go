@@ -6,30 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
-
-// Otherwise the release of another lock would be taken for a loss, or its attempt would wait for all nodes.
-func TestAnEmptiedRoundKnowsNothingOfItsLastVote(t *testing.T) {
-	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := g.NewReading(&vote.Events{}, nil, nil)
-		command.NewPing(&r.Request)
-		r.Rule, r.Start = vote.AfterAll, g.Clock.Now()
-		r.Arm(timeout)
-		r.Send(nil, nil)
-		for _, n := range nodes {
-			n.Answer(command.Reply{Outcome: command.Refused, NotSent: true})
-		}
-		require.True(t, r.RefusedByQuorum())
-		r.Unref()
-		require.Zero(t, r.Users())
-		require.Equal(t, vote.Earliest, r.Rule)
-		require.False(t, r.RefusedByQuorum())
-		require.False(t, r.Lost())
-		r.View(func(s vote.Results) { require.Nil(t, s.KeyStates) })
-	})
-}
 
 // Otherwise a release whose refusals are late would be reported as unconfirmed, although the lock was lost.
 func TestARefusalCountsAlsoAfterTheVote(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Round is one request to all nodes and its vote. The owner sets the exported fields before it sends
-// the round, and reads them only while it has a reference (see Unref).
+// the round.
 type Round struct {
 	Request command.Request
 	Names   []string
@@ -21,7 +21,6 @@ type Round struct {
 	Owner   any           // for the functions of the events
 	Rule    Rule
 
-	users  atomic.Int32 // see reuse.go
 	group  *Group
 	events *Events
 	wake   signal.Signal // see Wait
@@ -64,17 +63,6 @@ type Events struct {
 	// OnDecision it is called after that. On another goroutine it may run before OnDecision or
 	// concurrently.
 	OnComplete func(r *Round)
-}
-
-// prepare sets up a round whose ballots are empty.
-func (r *Round) prepare(g *Group, events *Events, owner any, names []string) {
-	r.group, r.events, r.Owner, r.Names = g, events, owner, names
-	r.tally = quorum.NewTally(len(r.ballots))
-	r.pending.Store(int32(len(r.ballots)))   //nolint:gosec // at most 64
-	r.users.Store(int32(len(r.ballots) + 1)) // the answers, and the owner
-	for i := range r.ballots {
-		r.ballots[i].cmd.Fill(&r.Request, i, (*receiver)(r))
-	}
 }
 
 // Arm sets the time, counted from Start, in which answers count. It must precede Send.
@@ -160,9 +148,8 @@ func (r *Round) Woken() <-chan struct{} { return r.wake }
 // Signal wakes the goroutine that waits, before the decision.
 func (r *Round) Signal() { r.wake.Set() }
 
-// SetTimer sets the round's timer for the owner's use, after the decision. It pins the round.
+// SetTimer sets the round's timer for the owner's use, after the decision.
 func (r *Round) SetTimer(at clock.Instant, h timer.Handler) {
-	r.Pin()
 	r.group.Timers.Set(&r.timer, at, h)
 }
 

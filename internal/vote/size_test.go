@@ -10,7 +10,7 @@ import (
 )
 
 // The allocator puts a round into the size class of 512 bytes. The next class has 576. With hundreds of
-// locks in flight, larger rounds cost speed (docs/dev/adr/0012-reuse-of-in-flight-state.md).
+// locks in flight, larger rounds cost speed (docs/benchmarks.md).
 func TestARoundFitsItsSizeClass(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) == 8 {
 		require.LessOrEqual(t, unsafe.Sizeof(vote.Round{}), uintptr(512))

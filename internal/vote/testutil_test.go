@@ -25,7 +25,7 @@ func inGroup(t *testing.T, n int, f func(t *testing.T, g *vote.Group, nodes []*n
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.Runtime()
-		g := &vote.Group{Clock: c, Timers: timer.New(c), Reuse: true}
+		g := &vote.Group{Clock: c, Timers: timer.New(c)}
 		defer g.Timers.Stop()
 		nodes := make([]*node, n)
 		for i := range nodes {

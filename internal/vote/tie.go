@@ -23,8 +23,7 @@ const (
 // (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
 //
 // Another answer may decide the round before the timer is set here. The timer then finds no node
-// uncounted that could change the decision, and a round is not reused meanwhile: a tie has a refusal,
-// which is never final (see isFinal), so its reference to the round remains.
+// uncounted that could change the decision.
 func (r *Round) armTieTimeout() {
 	now := r.group.Clock.Now()
 	took := now.Sub(r.Start)

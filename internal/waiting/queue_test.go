@@ -224,24 +224,16 @@ func TestALeaveThatRacesWithTheTurnLosesNoTurn(t *testing.T) {
 	}
 }
 
-func TestAnUncontendedTurnAllocatesNothing(t *testing.T) {
+// Beside the state of each name, a turn for several names allocates once.
+func TestAnUncontendedTurnAllocatesTheStatesOfItsNames(t *testing.T) {
 	table, _ := newTable()
-	one := []string{"a"}
-	c := &contender{}
-	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		_, _ = table.Enter(bg, &c.Waiter, one, c)
-		c.Leave()
-	}))
-}
-
-func TestSeveralNamesAllocateOnce(t *testing.T) {
-	table, _ := newTable()
-	three := []string{"a", "b", "c"}
-	c := &contender{}
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
-		_, _ = table.Enter(bg, &c.Waiter, three, c)
-		c.Leave()
-	}), 1.0)
+	for most, names := range map[float64][]string{1: {"a"}, 4: {"a", "b", "c"}} {
+		c := &contender{}
+		require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
+			_, _ = table.Enter(bg, &c.Waiter, names, c)
+			c.Leave()
+		}), most)
+	}
 }
 
 // An acquisition without contention and its release.

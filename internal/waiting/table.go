@@ -44,7 +44,6 @@ type Table struct {
 	names    map[string]*nameState
 	channels channels
 	closed   bool
-	freeList []*nameState // for reuse: most names are acquired without contention and released soon
 }
 
 // NewTable returns an empty Table.
@@ -64,17 +63,6 @@ type Hold struct {
 	HandedOff bool          // by the previous holder, in this process
 	// Args are those of the lock's commands. They have its token.
 	Args *command.LockArgs
-
-	single [1]string // backs one name, the usual case
-}
-
-// SetNames sets the names. It copies a single name, because its slice may be used again.
-func (h *Hold) SetNames(names []string) {
-	h.Names = names
-	if len(names) == 1 {
-		h.single[0] = names[0]
-		h.Names = h.single[:]
-	}
 }
 
 // nameState is the state of one name. It exists while a lock of this process holds the name or a
@@ -86,9 +74,7 @@ type nameState struct {
 	queue
 	streak
 
-	// linger removes a state that lingers for its streak. A state that has one never enters freeList,
-	// because the timer may be firing.
-	linger *timer.Timer
+	linger *timer.Timer // removes a state that lingers for its streak
 }
 
 // Linger is how long a subscription remains after its last waiter, and a streak after its last
@@ -176,12 +162,7 @@ func (t *Table) getOrCreateLocked(name string) *nameState {
 	if s != nil {
 		return s
 	}
-	if last := len(t.freeList) - 1; last >= 0 {
-		s, t.freeList = t.freeList[last], t.freeList[:last]
-	} else {
-		s = &nameState{}
-	}
-	s.table, s.name = t, name
+	s = &nameState{table: t, name: name}
 	t.names[name] = s
 	return s
 }
@@ -203,19 +184,11 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 	delete(t.names, s.name)
 	if s.linger != nil {
 		t.cfg.Timers.Clear(s.linger)
-		return
-	}
-	if len(t.freeList) < maxFree {
-		*s = nameState{}
-		t.freeList = append(t.freeList, s)
 	}
 }
 
 // lingersLocked reports whether other processes wait, or were seen a short time ago.
 func (s *nameState) lingersLocked() bool { return s.others || s.seenAt != 0 }
-
-// maxFree bounds the list of states for reuse.
-const maxFree = 256
 
 // Fire removes the state of a name that has been idle for a while.
 func (s *nameState) Fire(*timer.Timer) {
