@@ -99,7 +99,7 @@ func TestARetiredMasterHandsItsUndosOver(t *testing.T) {
 		require.Empty(t, b.Keys())
 		for i := range undos {
 			late := inspecting(fmt.Sprintf("{foo}%d", i))
-			m.node.pipeline.submit(&late.Command)
+			m.node.pipeline.requeue(&late.Command)
 			require.Equal(t, command.Granted, late.reply(t).Outcome)
 		}
 	})
@@ -135,9 +135,10 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 		"last of all": func(m *shard) { m.retire() },
 	}
 	ways := map[string]func(m *shard, c *call){
-		"submitted": func(m *shard, c *call) { m.node.pipeline.submit(&c.Command) },
-		"behind another one": func(m *shard, c *call) {
-			m.node.pipeline.submitBoth(&inspecting("foo").Command, &c.Command)
+		"submitted": func(m *shard, c *call) {
+			require.Equal(t, errDrained, m.node.pipeline.submit(&c.Command, nil))
+			require.Equal(t, errDrained, m.node.pipeline.submit(&inspecting("foo").Command, &c.Command))
+			require.NoError(t, m.cluster.dispatch(&c.Command))
 		},
 		"sent on": func(m *shard, c *call) { m.node.pipeline.requeue(&c.Command) },
 		"parked":  park,
@@ -188,9 +189,7 @@ func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 		time.Sleep(2 * (refreshEvery + refreshSeldom))
 		synctest.Wait()
 		require.Zero(t, a.Connections())
-		ping := pinging()
-		voter{m.node}.Submit(&ping.Command)
-		r := ping.reply(t)
+		r := pinging().on(m.node).reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, errNoMaster)
 	})
@@ -206,7 +205,7 @@ func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 		require.True(t, carried.MarkSent())
 		carried.MarkResend()
 		for _, c := range []*call{fresh, carried} {
-			m.node.pipeline.submit(&c.Command)
+			m.node.pipeline.requeue(&c.Command)
 		}
 		r := fresh.reply(t)
 		requireUnsent(t, r)
@@ -248,8 +247,8 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 		}
 		require.True(t, moved.MarkSent())
 		require.True(t, k.pipeline.node.kind.redirect(k, &moved.Command, redis.Error("MOVED 1 c-2:6379")))
-		clusterOf(n).dispatch(&carried.Command)
-		clusterOf(n).dispatch(&fresh.Command)
+		clusterOf(n).redispatch(&carried.Command)
+		clusterOf(n).redispatch(&fresh.Command)
 		for _, c := range []*call{carried, moved} {
 			r := c.reply(t)
 			require.Equal(t, command.Unknown, r.Outcome)

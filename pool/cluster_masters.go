@@ -45,28 +45,30 @@ func (cl *cluster) whyUnserved() string {
 }
 
 // pingAll answers a Ping when all masters have, because a lock may be on any of them.
-func (cl *cluster) pingAll(c *command.Command) {
+func (cl *cluster) pingAll(c *command.Command) error {
 	all, unserved := cl.masters()
 	if unserved > 0 {
 		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
 		// whole.
-		reject(c, fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots,
-			cl.whyUnserved()))
-		return
+		return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.node.cfg.Name, unserved, command.Slots,
+			cl.whyUnserved())
 	}
 	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
 	// fails and no copy is sent. A later Cancel reports that the command may have left the process.
 	if !c.MarkSent() {
-		c.Fail(command.ErrGivenUp)
-		return
+		return command.ErrGivenUp
 	}
-	// left is complete before the first submit, because a master may answer inside submit.
+	// left is complete before the first submit, because a master may answer before the next. If one does not
+	// take its copy, left never becomes 0, and the submitter answers c.
 	p := &pings{command: c, left: len(all), reply: command.Reply{Outcome: command.Granted}}
 	for _, sh := range all {
 		// Each master gets a copy, because a command can be in one queue only and is answered once.
 		each := &command.Command{Request: c.Request, Node: c.Node, To: p}
-		sh.node.pipeline.submit(each)
+		if err := sh.node.pipeline.submit(each, nil); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // pings counts the answers to pingAll.

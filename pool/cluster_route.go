@@ -6,41 +6,57 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// submit routes a command to the master of its slot.
-func (cl *cluster) submit(c *command.Command) {
-	switch {
+// submit routes commands to the masters of their slots: see voter.Submit.
+func (cl *cluster) submit(c, behind *command.Command) error {
+	if behind != nil {
+		return cl.submitBoth(c, behind)
+	}
 	// A script may use only keys of one slot, so it cannot read the marker beside the lock's key.
-	case c.Guarded || c.Op == command.VerifyMarker:
-		reject(c, errUnguarded)
-		return
-	case c.Op.Creates():
-		// The tracker removes the acquire from pendingAcquires before its answer is passed on: a
-		// later command may then follow the map.
+	if c.Guarded || c.Op == command.VerifyMarker {
+		return errUnguarded
+	}
+	cl.track(c)
+	return cl.dispatch(c)
+}
+
+// track has an acquire leave pendingAcquires before its answer is passed on: a later command may then
+// follow the map. The submitter answers one that is not taken.
+func (cl *cluster) track(c *command.Command) {
+	if c.Op.Creates() {
 		c.To = &acquireTracker{cluster: cl, to: c.To}
 	}
-	cl.dispatch(c)
 }
 
 var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart guard", command.ErrUnfit)
 
-// dispatch routes a command that is in no queue: it was just submitted, or taken out of one.
-func (cl *cluster) dispatch(c *command.Command) {
-	sh, err := cl.route(c)
-	switch {
-	case err != nil:
-		c.Fail(err) // not refused: an earlier connection may have carried it
-	case sh == nil: // it waits for the slot map
-	// Only a Ping has no key.
-	case len(c.Keys) == 0:
-		cl.pingAll(c)
-	default:
-		sh.node.pipeline.submit(c)
+// dispatch routes a command that is in no queue. It returns why no shard takes it.
+func (cl *cluster) dispatch(c *command.Command) error {
+	for {
+		sh, err := cl.route(c)
+		switch {
+		case err != nil:
+			return err
+		case sh == nil: // it waits for the slot map
+			return nil
+		// Only a Ping has no key.
+		case len(c.Keys) == 0:
+			return cl.pingAll(c)
+		}
+		if err := sh.node.pipeline.submit(c, nil); err != errDrained { //nolint:errorlint // never wrapped
+			return err
+		}
 	}
 }
 
-// submitBoth is voter.SubmitBoth. The two commands are written together if one pipeline serves
-// both.
-func (cl *cluster) submitBoth(first, second *command.Command) {
+// redispatch routes a command that a shard has taken before.
+func (cl *cluster) redispatch(c *command.Command) {
+	if err := cl.dispatch(c); err != nil {
+		c.Fail(err)
+	}
+}
+
+// submitBoth submits two commands. They are written together if one pipeline serves both.
+func (cl *cluster) submitBoth(first, second *command.Command) error {
 	cl.mu.Lock()
 	// Both targets are read under one lock. A map that arrives in between could otherwise separate
 	// the commands, and the second one could overtake the first.
@@ -50,14 +66,18 @@ func (cl *cluster) submitBoth(first, second *command.Command) {
 		cl.pendingAcquires[second.Token()] = two
 	}
 	cl.mu.Unlock()
-	// submit routes each of them again: it waits for a map, or follows the slots.
-	if !together {
-		cl.submit(first)
-		cl.submit(second)
-		return
+	if together {
+		cl.track(second)
+		if err := two.submit(first, second); err != errDrained { //nolint:errorlint // never wrapped
+			return err
+		}
 	}
-	second.To = &acquireTracker{cluster: cl, to: second.To}
-	two.submitBoth(first, second)
+	// Each is routed by itself: it waits for a map, or follows the slots. The second one comes first, so
+	// that neither is taken if that is not. If it then precedes a release on its server, it is refused.
+	if err := cl.submit(second, nil); err != nil {
+		return err
+	}
+	return cl.submit(first, nil)
 }
 
 // route returns the shard of a command. Without a shard and an error the command waits for the

@@ -101,7 +101,7 @@ func (sh *shard) moveQueuedFrom(pl *pipeline) {
 	}
 	pl.mu.Unlock()
 	for _, c := range away {
-		sh.cluster.dispatch(c)
+		sh.cluster.redispatch(c)
 	}
 }
 
@@ -121,17 +121,14 @@ func (cl *cluster) belongsElsewhere(c *command.Command, sh *shard, up bool) bool
 // slotted reports whether a command is for the owner of a slot, and not for one server.
 func slotted(c *command.Command) bool { return len(c.Keys) > 0 }
 
-// drainedError reports that a retired shard takes no commands. The Cluster has another shard for
-// commands of a slot. A command may have been on its way when the shard was retired.
-type drainedError struct{ *cluster }
+// errDrained reports that a retired shard takes no commands. The Cluster has another shard for commands
+// of a slot.
+var errDrained = fmt.Errorf("%w", errNoMaster)
 
-// Error returns the text for commands that were for the server itself.
-func (drainedError) Error() string { return errNoMaster.Error() }
-
-// handBack routes a command again, and ends one that was for the server itself.
-func (cl drainedError) handBack(c *command.Command) {
+// handBack routes a command of a retired shard again, and ends one that was for the server itself.
+func (cl *cluster) handBack(c *command.Command) {
 	if slotted(c) {
-		cl.dispatch(c)
+		cl.redispatch(c)
 		return
 	}
 	c.Fail(errNoMaster)
@@ -168,14 +165,14 @@ func (sh *shard) drain() {
 	var left []*command.Command
 	pl := sh.node.pipeline
 	pl.mu.Lock()
-	pl.drained = drainedError{sh.cluster}
+	pl.handBack = sh.cluster.handBack
 	for _, a := range pl.unacked.undone { // what they made is where the slots are now
 		left = append(left, newSweep([]*unackedAcquire{a}))
 	}
 	left = append(pl.queue.popAll(left), pl.endRetriesLocked()...)
 	pl.mu.Unlock()
 	for _, c := range left {
-		drainedError{sh.cluster}.handBack(c)
+		sh.cluster.handBack(c)
 	}
 }
 

@@ -158,7 +158,7 @@ func (cl *cluster) apply(all []slotRange, by string) {
 	cl.mu.Unlock()
 	for _, c := range waiting {
 		// First the commands that have waited for longest.
-		cl.dispatch(c)
+		cl.redispatch(c)
 	}
 	for _, sh := range shards {
 		sh.moveQueued()

@@ -123,7 +123,10 @@ func (pc *pipeConn) check() {
 	}
 	r := &command.Request{}
 	command.NewInfo(r)
-	pc.pipeline.submit(&command.Command{Request: r, To: healthCheck{pc}})
+	c := &command.Command{Request: r, To: healthCheck{pc}}
+	if err := pc.pipeline.submit(c, nil); err != nil {
+		c.Fail(err)
+	}
 }
 
 // healthCheck receives the end of a check, however it ended, and schedules the next one. At most

@@ -15,9 +15,8 @@ type kind interface {
 	// stop ends what start began, apart from the pipelines. It may be called more than once.
 	stop()
 
-	// submit executes a command, and submitBoth two that are written together: see voter.Submit.
-	submit(c *command.Command)
-	submitBoth(first, second *command.Command)
+	// submit queues a command, or two: see voter.Submit.
+	submit(c, behind *command.Command) error
 	// whyNotVoting returns why the node does not vote: see voter.WhyNotVoting.
 	whyNotVoting() error
 	// subscribe returns a subscription without channels: see voter.Subscribe.
@@ -58,9 +57,7 @@ func (k single) start(ctx context.Context) {
 
 func (single) stop() {}
 
-func (k single) submit(c *command.Command) { k.node.pipeline.submit(c) }
-
-func (k single) submitBoth(first, second *command.Command) { k.node.pipeline.submitBoth(first, second) }
+func (k single) submit(c, behind *command.Command) error { return k.node.pipeline.submit(c, behind) }
 
 func (k single) subscribe(listener command.Listener) command.Subscription {
 	return newSubscription(k.node, listener)

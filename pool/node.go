@@ -32,6 +32,7 @@ type Node struct {
 	workers  sync.WaitGroup // the pipeline's goroutine
 	count    counters
 	lines    *background.Queue[logLine]
+	pruned   *background.Queue[droppedCommand] // answers them
 }
 
 // Open makes a node with its own connections. It returns an error only for a wrong Config, never
@@ -60,6 +61,7 @@ func newNode(cfg *Config) *Node {
 	n.unowned = &command.Membership{Clock: cfg.Clock}
 	n.member.Store(n.unowned)
 	n.lines = background.NewQueue(maxLines, n.write)
+	n.pruned = background.NewQueue(0, droppedCommand.fail)
 	return n
 }
 
@@ -126,6 +128,7 @@ func (n *Node) Close() error {
 	}
 	n.stop()
 	n.workers.Wait()
+	n.pruned.Join(n.cfg.Clock, n.cfg.DialTimeout)
 	return nil
 }
 

@@ -25,7 +25,7 @@ type pipeline struct {
 	conn       *pipeConn // nil while there is no connection
 	downErr    error     // why commands fail at once; nil while connected, and while a dial may still succeed
 	closed     bool
-	drained    error // the node was a shard of a Cluster, and was retired
+	handBack   func(*command.Command) // of a shard of a Cluster that was retired: routes a command again
 	unacked    unackedAcquires
 	parked     parked
 	history    guardHistory
@@ -41,25 +41,27 @@ func (pl *pipeline) stats() (up bool, queued int) {
 	return pl.conn != nil, pl.queue.len()
 }
 
-// submit queues the command and wakes the writer (docs/dev/rules.md rule 23). It never blocks on
-// the network.
-func (pl *pipeline) submit(c *command.Command) { pl.submitBoth(c, nil) }
-
-// submitBoth is submit for two commands that go out in one write. second may be nil.
-func (pl *pipeline) submitBoth(first, second *command.Command) {
+// submit queues a command, and another one right behind it unless that is nil, and wakes the writer
+// (docs/dev/rules.md rule 23). It returns why it does not take them: see command.Node.
+func (pl *pipeline) submit(c, behind *command.Command) error {
 	pl.mu.Lock()
-	// Both commands enter the queue under one lock, so that no other command comes between them.
-	whyNotFirst, whyNotSecond := pl.enqueueLocked(first), pl.enqueueLocked(second)
-	var dropped []droppedCommand
+	defer pl.mu.Unlock()
+	err := pl.rejectReasonLocked(c)
+	if err == nil && behind != nil {
+		err = pl.rejectReasonLocked(behind)
+	}
+	if err == nil {
+		pl.queue.push(c)
+		if behind != nil {
+			pl.queue.push(behind)
+		}
+	}
 	if !pl.wakeLocked() {
 		// The queue may grow while a dial or a write is stuck, so commands that have expired are
 		// removed here.
-		dropped = pl.pruneLocked()
+		pl.pruneLocked()
 	}
-	pl.mu.Unlock()
-	reject(first, whyNotFirst)
-	reject(second, whyNotSecond)
-	failAll(dropped)
+	return err
 }
 
 // wakeLocked wakes the writer, and reports whether it did. It does not if there is nothing to
@@ -74,27 +76,15 @@ func (pl *pipeline) wakeLocked() bool {
 	return true
 }
 
-// enqueueLocked puts a command into the queue, or returns why it cannot be queued.
-func (pl *pipeline) enqueueLocked(c *command.Command) error {
-	if c == nil {
-		return nil
-	}
-	err := pl.rejectReasonLocked(c)
-	if err == nil {
-		pl.queue.push(c)
-	}
-	return err
-}
-
 // rejectReasonLocked returns why the command cannot be queued. An undo is always queued unless
 // the node is closed or drained: it belongs to an acquire that was written, and ends with the
 // acquire's keys.
 func (pl *pipeline) rejectReasonLocked(c *command.Command) error {
 	switch {
-	// Before closed: a drained pipeline is also closed, and its commands go to the successor all
+	// Before closed: a pipeline that was drained is also closed, and its commands go to the successor all
 	// the same.
-	case pl.drained != nil:
-		return pl.drained
+	case pl.handBack != nil:
+		return errDrained
 	case pl.closed:
 		return ErrClosed
 	case c.Op.Undoes():

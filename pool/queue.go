@@ -15,9 +15,11 @@ type droppedCommand struct {
 // called under mu.
 func failAll(list []droppedCommand) {
 	for _, d := range list {
-		d.command.Fail(d.why)
+		d.fail()
 	}
 }
+
+func (d droppedCommand) fail() { d.command.Fail(d.why) }
 
 // dropReason returns why a command that left the queue is not written: it expired, or its owner
 // gave it up.
@@ -28,17 +30,6 @@ func dropReason(c *command.Command, now clock.Instant) error {
 	return command.ErrGivenUp
 }
 
-// reject answers a command that was not queued. It calls the owner, and so must not be called
-// under mu. A drained pipeline hands the command back to its Cluster, which sends it to the
-// successor.
-func reject(c *command.Command, why error) {
-	if cl, ok := why.(drainedError); ok { //nolint:errorlint // never wrapped
-		cl.handBack(c)
-	} else if why != nil {
-		c.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: why})
-	}
-}
-
 // minPrune is the least number of commands between two runs of prune.
 const minPrune = 64
 
@@ -46,14 +37,16 @@ const minPrune = 64
 // emptied. While a dial or a write hangs, which may take seconds, most queued commands were given
 // up long ago. It goes through the queue whenever as many commands have come as the run before
 // left, also if the queue had no room for them. So each command costs a constant share of a run.
-// It is called for each command that is not written at once.
-func (pl *pipeline) pruneLocked() (dropped []droppedCommand) {
+// It is called for each command that is not written at once, and answers none: its caller may hold a
+// mutex, and the pipeline's own goroutines may be blocked by the dial or the write. So another
+// one answers.
+func (pl *pipeline) pruneLocked() {
 	if pl.conn != nil && pl.queue.len() <= maxBatch {
 		pl.untilPrune = min(pl.untilPrune, maxBatch) // the queue may be shorter now than it was
-		return nil                                   // the writer is emptying it
+		return                                       // the writer is emptying it
 	}
 	if pl.untilPrune--; pl.untilPrune > 0 {
-		return nil
+		return
 	}
 	now := pl.node.membership().Clock.Now()
 	// One round through the ring: each command is taken from the head and, if it is kept, put
@@ -62,13 +55,12 @@ func (pl *pipeline) pruneLocked() (dropped []droppedCommand) {
 		c := pl.queue.pop()
 		// An undo is kept however late it is: its acquire may be executed late, too.
 		if !c.Op.Undoes() && (c.Cancelled() || c.Expired(now)) {
-			dropped = append(dropped, droppedCommand{c, dropReason(c, now)})
+			pl.node.pruned.Add(droppedCommand{c, dropReason(c, now)})
 			continue
 		}
 		pl.queue.push(c)
 	}
 	pl.untilPrune = max(minPrune, pl.queue.len())
-	return dropped
 }
 
 // failUnsent makes new commands fail at once until there is a connection again, and fails those

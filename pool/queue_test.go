@@ -168,3 +168,21 @@ func TestAFullQueueIsSweptAgain(t *testing.T) {
 		require.Equal(t, 1, n.Stats().Queued)
 	})
 }
+
+// A node takes a release and the acquire behind it, or neither: the submitter sends another release then.
+func TestAPairIsTakenWholeOrNotAtAll(t *testing.T) {
+	inBubble(t, func(c *Config) { c.Queue = 1 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		m.Freeze()
+		stuck := stuff(n)
+		filler := pinging().on(n)
+		release, acquire := releasing("A", "k"), acquiring("B", longTTL, "k")
+		require.ErrorIs(t, voter{n}.Submit(&release.Command, &acquire.Command), ErrQueueFull)
+		require.NoError(t, voter{n}.Submit(&release.Command, nil))
+		m.Unfreeze()
+		stuck.reply(t)
+		require.Equal(t, command.Granted, filler.reply(t).Outcome)
+		require.Equal(t, command.Refused, release.reply(t).Outcome)
+		require.True(t, acquire.pending())
+	})
+}

@@ -195,12 +195,15 @@ func (c *call) within(n *Node, d time.Duration) *call {
 	return c
 }
 
-// on submits the command. A guarded one is that of a Locker with the guard.
+// on submits the command. It receives the answer of a node that does not take it as well. A guarded
+// command is that of a Locker with the guard.
 func (c *call) on(n *Node) *call {
 	if c.req.Guarded {
 		guarded(n)
 	}
-	voter{n}.Submit(&c.Command)
+	if err := (voter{n}).Submit(&c.Command, nil); err != nil {
+		c.Command.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: err})
+	}
 	return c
 }
 

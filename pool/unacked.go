@@ -219,7 +219,7 @@ func (pl *pipeline) sweep() {
 	pl.mu.Unlock()
 	// Outside mu, because submit locks it.
 	if len(batch) > 0 {
-		pl.submit(newSweep(batch))
+		_ = pl.submit(newSweep(batch), nil) // or the next one comes
 	}
 }
 

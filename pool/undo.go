@@ -18,10 +18,10 @@ const (
 // mu.
 func (pl *pipeline) requeue(c *command.Command) {
 	pl.mu.Lock()
-	if drained := pl.drained; drained != nil {
+	if handBack := pl.handBack; handBack != nil {
 		// Handing back submits the command to another pipeline, and so happens outside mu.
 		pl.mu.Unlock()
-		reject(c, drained)
+		handBack(c)
 		return
 	}
 	if pl.closed || pl.conn == nil && pl.downErr != nil && !c.Op.Undoes() {

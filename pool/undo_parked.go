@@ -94,7 +94,7 @@ func (pl *pipeline) probe() {
 	pl.parked.armed = false
 	dropped := pl.dropOutdatedLocked()
 	var next *command.Command
-	if pl.conn != nil || pl.drained != nil { // if it is drained, requeue hands the undo back
+	if pl.conn != nil || pl.handBack != nil { // requeue hands the undo back
 		next = pl.unparkLocked()
 	}
 	// Counted before the timer is set again, so that the interval doubles. sendParked resets the

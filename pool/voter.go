@@ -43,24 +43,16 @@ func (v voter) Kind() command.NodeKind {
 	return t
 }
 
-// Submit sends a command. It never blocks on the network. The command is answered exactly once,
-// on a goroutine of the node or before Submit returns. Commands of one token are written in the
-// order of submission.
+// Submit queues a command, and another one right behind it unless that is nil: see command.Node.
 //
 // While the first dial is in progress, or one after a connection that worked, commands wait for
-// it. After a failed dial they fail at once. Undos are kept until they are answered or their
+// it. After a failed dial they are not taken. Undos are kept until they are answered or their
 // NotAfter has passed.
 //
-// On an unfit node all commands but undos are answered as Failed with ErrUnfit. While health
-// checks fail, all commands but undos and extensions are. Membership.Unsafe makes an exception.
-func (v voter) Submit(c *command.Command) {
-	v.kind.submit(c)
-}
-
-// SubmitBoth submits two commands that are written together, the second after the first: a
-// release, and the acquire of the next waiter.
-func (v voter) SubmitBoth(first, second *command.Command) {
-	v.kind.submitBoth(first, second)
+// An unfit node takes no commands but undos (ErrUnfit). While health checks fail, it takes no commands
+// but undos and extensions. Membership.Unsafe makes an exception.
+func (v voter) Submit(c, behind *command.Command) error {
+	return v.kind.submit(c, behind)
 }
 
 // Subscribe returns a subscription without channels. It ends at the latest with the node, whose

@@ -22,8 +22,12 @@ type mute struct {
 	command *command.Command
 }
 
-func (m *mute) Name() string              { return m.name }
-func (m *mute) Submit(c *command.Command) { m.command = c }
+func (m *mute) Name() string { return m.name }
+
+func (m *mute) Submit(c, _ *command.Command) error {
+	m.command = c
+	return nil
+}
 
 // muteGroup makes a group of mute nodes with the clock and the timers of a Locker.
 func muteGroup(l *Locker, n int) (*vote.Group, []*mute) {
@@ -51,7 +55,7 @@ func muteRound(g *vote.Group, owner *counting) *vote.Round {
 	command.NewAcquire(&r.Request, t, time.Second, time.Minute)
 	r.Start = g.Clock.Now()
 	r.Arm(time.Second)
-	r.Send(nil, nil)
+	r.Send(nil).Settle()
 	return r
 }
 

@@ -22,11 +22,11 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 		if lk, err = l.newAttempt(w, start); err != nil {
 			return nil, contention{}, err
 		}
-		lk.keys.acquire.Send(nil, nil)
+		lk.keys.acquire.Send(nil).Settle()
 	}
 	if lost := l.finishAttempt(ctx, w, lk); lost != nil {
 		w.failures++
-		decided := lk.keys.undo.Start
+		decided := lk.keys.undo.Load().Start
 		seen, lost := l.describeHolders(ctx, w, lk, lost)
 		l.traceAttempt(lk, lost, decided, 0)
 		seen.Took = decided.Sub(start)
@@ -47,7 +47,7 @@ func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
 		return nil, err
 	}
 	lk.hold.Began = start
-	r := l.group.New(&acquireEvents, lk, lk.hold.Names)
+	r := l.group.New(&noEvents, lk, lk.hold.Names)
 	lk.fillAcquire(&r.Request)
 	r.Start = start
 	r.Request.NotAfter = quorum.Until(start, lk.opts.ttl, l.set.drift)

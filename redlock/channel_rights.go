@@ -34,7 +34,9 @@ func (c *channelRights) noteVote(node int, key string, rep command.Reply) {
 		ask, r := &command.Command{}, &command.Request{}
 		command.NewChannelsPing(r, key)
 		ask.Fill(r, node, c)
-		c.nodes[node].Submit(ask)
+		if err := c.nodes[node].Submit(ask, nil); err != nil {
+			ask.Fail(err)
+		}
 	})
 }
 

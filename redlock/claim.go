@@ -76,15 +76,12 @@ func (lk *Lock) Detach() (Claim, error) {
 	if !lk.end(ErrDetached, keepKeys) {
 		return Claim{}, lk.endError()
 	}
-	lk.sending.Lock()
 	lk.mu.Lock()
-	lk.cancelExtensionsLocked()
 	pending := slices.Clone(lk.extending.rounds)
 	lk.mu.Unlock()
 	if lk.keys.acquire != nil {
 		lk.keys.acquire.Cancel() // an unsent acquire must not be executed later
 	}
-	lk.sending.Unlock()
 	for _, r := range pending {
 		r.Wait(nil)
 	}

@@ -165,14 +165,7 @@ func (lk *Lock) limitUndo() {
 // pendingUndo returns the undo of a registered lock, and whether the lock is registered. The undo is
 // nil before it is submitted.
 func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
-	lk.mu.Lock() // not sending, because nodes are called under that
-	defer lk.mu.Unlock()
-	lk.l.mu.Lock()
-	defer lk.l.mu.Unlock()
-	if lk.l.locks[lk.args.Token()] != lk {
-		return nil, false
-	}
-	return lk.keys.undo, true
+	return lk.keys.undo.Load(), lk.l.has(lk)
 }
 
 // armUndoLimit sets the instant after which Close no longer waits for the nodes that have not

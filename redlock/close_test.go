@@ -360,8 +360,8 @@ func TestCloseLeavesNoTimerOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		fl.masters[2].Unfreeze()
 		require.NoError(t, l.Close(bg))
-		k.onUndoComplete(k.keys.undo)
-		k.onUndoDecided(k.keys.undo)
+		k.onUndoComplete(k.keys.undo.Load())
+		k.onUndoDecided(k.keys.undo.Load())
 		synctest.Wait() // the last answer ends Close before it clears the timer
 		require.Zero(t, l.timers.Len())
 	})

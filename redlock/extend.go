@@ -74,8 +74,10 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if lk.family.shareOf != nil {
 		return lk.root().Extend(ctx, ttl)
 	}
-	lk.sending.Lock()
-	x, err := lk.startExtend(ttl, byCaller)
+	lk.mu.Lock()
+	x, unsent, err := lk.extendLocked(ttl, byCaller)
+	lk.mu.Unlock()
+	unsent.Settle()
 	if err == nil {
 		err = x.result(ctx)
 	}
@@ -119,47 +121,35 @@ func (x *extension) failure() error {
 	return votesError(x.round, ErrNoQuorum)
 }
 
-// startExtend submits an extension. The caller holds sending, and startExtend unlocks it. Sending
-// keeps the extension ahead of the release, which also looks for it in extending.rounds.
-func (lk *Lock) startExtend(ttl time.Duration, from origin) (*extension, error) {
-	defer lk.sending.Unlock()
+// extendLocked submits an extension, unless the lock cannot be extended. The release, which comes later,
+// looks for it in extending.rounds. The caller settles what was not sent.
+func (lk *Lock) extendLocked(ttl time.Duration, from origin) (*extension, vote.Unsent, error) {
+	now := lk.l.now()
+	switch {
+	case !lk.lease.Valid(now):
+		return nil, nil, errOver
+	case lk.lease.Stopped():
+		return nil, nil, lk.stopReasonLocked()
+	}
+	lk.dropAcquireLocked()
 	x := &extension{lock: lk, from: from}
 	if from == byCaller {
 		x.applied = make(chan struct{})
 	}
 	r := lk.l.group.New(&extendEvents, x, lk.hold.Names)
-	x.round, r.Start = r, lk.l.now()
-	old, err := lk.startable(x, ttl)
-	if err != nil {
-		return nil, err
-	}
+	x.round, r.Start = r, now
+	lk.registerLocked(r)
+	lk.keys.longest = max(lk.keys.longest, ttl)
 	command.NewExtend(&r.Request, &lk.args, ttl, lk.l.set.maxTTL, lk.fence)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
-	r.Request.NotAfter = old
+	r.Request.NotAfter = lk.lease.Ends()
 	r.Arm(lk.l.set.timeout(ttl))
-	r.Send(nil, nil)
-	return x, nil
+	return x, r.Send(nil), nil
 }
 
-// errOver rejects an extension of a hold whose time is over. sending is held here, so the caller
-// calls applyDue and returns the cause.
+// errOver rejects an extension of a hold whose time is over. The caller calls applyDue and returns the
+// cause.
 var errOver = fmt.Errorf("%w: validity is over", ErrLost)
-
-// startable registers an extension, and returns the end of the current validity. It returns an
-// error if the lock cannot be extended.
-func (lk *Lock) startable(x *extension, ttl time.Duration) (old clock.Instant, err error) {
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	switch {
-	case !lk.lease.Valid(x.round.Start):
-		return 0, errOver
-	case lk.lease.Stopped():
-		return 0, lk.stopReasonLocked()
-	}
-	lk.registerLocked(x.round)
-	lk.keys.longest = max(lk.keys.longest, ttl)
-	return lk.lease.Ends(), nil
-}
 
 // registerLocked registers a round about a held lock, which Detach waits for.
 func (lk *Lock) registerLocked(r *vote.Round) {
@@ -270,7 +260,7 @@ func (x *extension) votes(refused quorum.Nodes) []Vote {
 }
 
 // markLost marks a hold as lost because a quorum refused its token, as the votes show. The timers end
-// it, because the caller may hold sending.
+// it.
 func (lk *Lock) markLost(votes []Vote) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
@@ -327,7 +317,7 @@ func (x *extension) onBoth() {
 }
 
 // cancelExtensionsLocked cancels the unsent commands of extensions and repairs. Sent commands
-// precede any that is submitted later. The caller holds sending and mu, and the hold has ended.
+// precede any that is submitted later. The hold has ended.
 func (lk *Lock) cancelExtensionsLocked() {
 	for _, r := range lk.extending.rounds {
 		r.Cancel()

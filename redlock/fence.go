@@ -86,7 +86,7 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int6
 			return command.Reply{Outcome: command.Failed, NotSent: true, Err: errNoGrant}, true
 		}
 		return command.Reply{}, false
-	}, nil)
+	}).Settle()
 	in := r.Wait(ctx.Done())
 	if in && !r.Won() {
 		return withOp("acquire", votesError(r, confirmReason(r)))

@@ -33,18 +33,6 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.scheduleLocked()
 }
 
-// acquireEvents are the events of an acquisition; its owner is the Lock.
-var acquireEvents = vote.Events{OnComplete: func(r *vote.Round) { r.Owner.(*Lock).onAcquireComplete() }}
-
-// onAcquireComplete drops the acquisition of a lock that is held when the last node answers.
-func (lk *Lock) onAcquireComplete() {
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	if lk.lease.Held() {
-		lk.dropAcquireLocked()
-	}
-}
-
 // dropAcquireLocked drops the acquisition of a held lock if every node has answered it, to save its
 // memory. Of the answers it keeps only which nodes hold nothing.
 func (lk *Lock) dropAcquireLocked() {
@@ -90,23 +78,15 @@ func (lk *Lock) endsContexts() bool {
 
 // onDue applies what is due, and sets the timer to what is next.
 func (lk *Lock) onDue() {
-	deferred := lk.applyDue()
+	lk.applyDue()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if deferred {
-		lk.scheduleAtLocked(lk.lease.Deferred(lk.l.now()))
-		return
-	}
 	lk.scheduleLocked()
 }
 
-// scheduleLocked sets the timer to the next instant at which something is due.
+// scheduleLocked sets the timer to the next instant at which something is due, if the lock is held.
 func (lk *Lock) scheduleLocked() {
-	lk.scheduleAtLocked(lk.lease.Next())
-}
-
-// scheduleAtLocked sets the timer to an instant if the lock is held.
-func (lk *Lock) scheduleAtLocked(at clock.Instant) {
+	at := lk.lease.Next()
 	if !lk.lease.Held() || at == noDeadline {
 		lk.l.timers.Clear(&lk.timer)
 		return
@@ -117,10 +97,7 @@ func (lk *Lock) scheduleAtLocked(at clock.Instant) {
 // applyDue does what the clock says is due: it ends the hold or its context, or starts an extension
 // or a repair. The timer calls it, and so does every method that reports the lock's state. Their
 // answer is then right even if no timer has run (docs/dev/hazards.md H24, H62, H107).
-//
-// It returns true if it deferred an extension or a repair because another goroutine holds sending.
-// That goroutine may be inside a node's Submit, and the timers' goroutine must not wait for it.
-func (lk *Lock) applyDue() (deferred bool) {
+func (lk *Lock) applyDue() {
 	if outer := lk.family.shareOf; outer != nil {
 		outer.applyDue() // a share ends with it
 		if cause := outer.contextCause(); cause != nil {
@@ -135,53 +112,28 @@ func (lk *Lock) applyDue() (deferred bool) {
 		if cause != nil {
 			lk.cancelOwnContext(cause)
 		}
-		return false
+		return
 	}
-	switch lk.lease.Due(now) {
-	case lease.End:
-		lk.mu.Unlock()
-		lk.end(lk.loss(), undoByLibrary)
-	case lease.EndContext: // the timer is due too, and sets itself to the end
-		cause := lk.ctx.cause
-		first := lk.ctx.cause == nil
-		lk.mu.Unlock()
-		if first {
-			lk.cancelContext(lk.loss())
-		} else {
-			lk.cancelOwnContext(cause)
-		}
+	due, cause := lk.lease.Due(now), lk.ctx.cause
+	var unsent vote.Unsent
+	switch due {
 	case lease.Repair:
-		return lk.applyRepair()
+		unsent = lk.repairLocked()
 	case lease.Extend:
-		return lk.applyExtend(now)
-	default:
-		lk.mu.Unlock()
+		lk.lease.Extending(now, 2*lk.l.set.timeout(lk.opts.ttl))
+		lk.scheduleLocked()
+		_, unsent, _ = lk.extendLocked(lk.opts.ttl, automatic) // the outcome comes by onDecision
 	}
-	return false
-}
-
-// applyRepair starts a repair. The caller holds mu, and applyRepair unlocks it.
-func (lk *Lock) applyRepair() (deferred bool) {
-	free := lk.sending.TryLock()
 	lk.mu.Unlock()
-	if free {
-		lk.repair()
+	unsent.Settle()
+	switch {
+	case due == lease.End:
+		lk.end(lk.loss(), undoByLibrary)
+	case due == lease.EndContext && cause == nil: // the timer is due too, and sets itself to the end
+		lk.cancelContext(lk.loss())
+	case due == lease.EndContext:
+		lk.cancelOwnContext(cause)
 	}
-	return !free
-}
-
-// applyExtend starts an automatic extension. The caller holds mu, and applyExtend unlocks it.
-func (lk *Lock) applyExtend(now clock.Instant) (deferred bool) {
-	if !lk.sending.TryLock() {
-		lk.mu.Unlock()
-		return true
-	}
-	ttl := lk.opts.ttl
-	lk.lease.Extending(now, 2*lk.l.set.timeout(ttl))
-	lk.scheduleLocked()
-	lk.mu.Unlock()
-	_, _ = lk.startExtend(ttl, automatic) // the outcome comes by onDecision
-	return false
 }
 
 // cancelContext ends the context of the lock, those that are bound to it, and those of its shares, but
@@ -233,18 +185,24 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 		return false
 	}
 	lk.cause = cause
+	lk.dropAcquireLocked()
 	had := lk.copiesLocked()
 	left := lk.lease.End(now)
 	if lk.family.shareOf != nil {
 		left = 0
 	}
-	shares := lk.shareListLocked()
+	lk.cancelExtensionsLocked() // before the undo: a node that may send one again would do so behind it
+	first := lk.ctx.endLocked(cause)
+	own, shares := lk.ctx.own, lk.shareListLocked()
 	lk.scheduleLocked()
 	lk.mu.Unlock()
 	for _, s := range shares {
 		s.end(cause, keepKeys)
+		s.cancelContext(first) // also if another goroutine ends it
 	}
-	lk.cancelContext(cause)
+	if own != nil {
+		own.end(first)
+	}
 	lk.traceEnd(cause, now, left)
 	lk.l.holdLog.changed(had, copies{}, 0, nil)
 	switch {

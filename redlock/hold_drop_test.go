@@ -17,13 +17,12 @@ func (lk *Lock) resting() bool {
 	return lk.keys.acquire == nil
 }
 
-// A held lock keeps little of its acquisition. It can still be extended, checked and released.
+// A lock that was extended keeps little of its acquisition. It can still be checked and released.
 func TestAHeldLockDropsItsAcquisition(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second, WithAutoExtend())
-		fl.answered()
-		require.True(t, k.resting())
 		pass(time.Minute)
+		require.True(t, k.resting())
 		require.NoError(t, k.Check(bg))
 		require.NoError(t, k.Release(bg))
 		fl.answered()
@@ -37,9 +36,10 @@ func TestALockKeepsItsAcquisitionUntilAllNodesHaveAnswered(t *testing.T) {
 		late := silent(nodes[2], command.Acquire)
 		k, err := l.TryAcquire(bg, "a", time.Minute)
 		require.NoError(t, err)
-		pass(3 * time.Second)
+		require.NoError(t, k.Extend(bg, time.Minute))
 		require.False(t, k.resting())
 		late()
+		require.NoError(t, k.Extend(bg, time.Minute))
 		require.True(t, k.resting())
 		require.NoError(t, k.Release(bg))
 		require.Len(t, nodes[2].commands(command.Release), 1)
@@ -65,6 +65,7 @@ func TestALockThatDroppedItsAcquisitionSkipsNodesThatRefusedIt(t *testing.T) {
 		fl.masters[2].Set("a", "x", time.Hour)
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		fl.answered()
+		require.NoError(t, k.Extend(bg, 10*time.Second))
 		require.True(t, k.resting())
 		require.Equal(t, quorum.Nodes(0).With(2), k.keys.empty)
 		fl.forget()

@@ -148,7 +148,7 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	q.round.Send(func(node int) (command.Reply, bool) {
 		v := &q.votes[node]
 		return command.Reply{Outcome: command.Refused, NotSent: true}, v.Outcome != OutcomeRefused && (!more || !v.notAwaited())
-	}, nil)
+	}).Settle()
 	return q
 }
 

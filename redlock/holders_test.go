@@ -51,7 +51,7 @@ func lose(l *Locker, w *request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.keys.acquire.Send(nil, nil)
+	k.keys.acquire.Send(nil).Settle()
 	return k, l.finishAttempt(bg, w, k)
 }
 

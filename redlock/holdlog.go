@@ -74,6 +74,7 @@ func (lk *Lock) noteCopies(x *extension) {
 		lk.mu.Unlock()
 		return
 	}
+	lk.dropAcquireLocked() // which knows the empty nodes
 	had := lk.copiesLocked()
 	has := copies{
 		lacking: had.lacking&^granted | refused&^lk.keys.empty,

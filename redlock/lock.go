@@ -38,12 +38,10 @@ type Lock struct {
 	keys   writtenKeys // which says what guards its fields
 	timer  timer.Timer // for the next instant at which applyDue has something to do
 
-	// sending is held while commands of this token are submitted, so that no extension is queued
-	// behind the release. It is locked before mu. Under mu only TryLock is allowed, because the
-	// timers' goroutine must not wait for sending.
-	sending sync.Mutex
-
-	// mu guards all fields below, and family.shares. docs/dev/architecture.md has the order of mutexes.
+	// mu guards all fields below, family.shares, and what writtenKeys says. It is held while an extension or
+	// a repair is checked and submitted, so none follows the release, which is submitted after the lock has
+	// ended under mu. No user code and no event of a round runs under it. docs/dev/architecture.md has
+	// the order of mutexes.
 	mu        sync.Mutex
 	lease     lease.Lease
 	cause     error // why the hold ended

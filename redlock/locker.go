@@ -37,7 +37,6 @@ type Locker struct {
 	dispatcher *dispatcher              // nil without traces and without a logger
 	ends       *background.Pool[*Lock]  // of locks whose time is over and that have contexts or shares
 	undos      *background.Queue[*Lock] // of locks that the library ended
-	mayBlock   bool                     // some nodes are not package pool's: Submit may block
 	holdLog    *holdLog                 // nil without a logger
 	asking     atomic.Int32             // queries for the holders after locks that were lost
 
@@ -69,12 +68,11 @@ func New(nodes []*pool.Node, opts ...Option) (*Locker, error) {
 			voters[i] = command.FromPool(n)
 		}
 	}
-	return newLocker(voters, true, opts)
+	return newLocker(voters, opts)
 }
 
-// newLocker is New for any nodes. pooled reports that they are package pool's, whose Submit never blocks,
-// and which drop each command that they have answered.
-func newLocker(nodes []command.Voter, pooled bool, opts []Option) (*Locker, error) {
+// newLocker is New for any nodes.
+func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 	set, err := settingsOf(opts)
 	if wrong := checkNodes(nodes); wrong != nil {
 		return nil, joinInvalid(err, wrong)
@@ -87,7 +85,6 @@ func newLocker(nodes []command.Voter, pooled bool, opts []Option) (*Locker, erro
 		set:        set,
 		guard:      set.newGuard(nodes),
 		clustered:  clustered(nodes),
-		mayBlock:   !pooled,
 		timers:     timer.New(set.clock),
 		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
 		closing:    make(chan struct{}),
@@ -99,7 +96,7 @@ func newLocker(nodes []command.Voter, pooled bool, opts []Option) (*Locker, erro
 	l.group = newGroup(l)
 	l.waiting = newWaitTable(l)
 	l.ends = background.NewPool((*Lock).onDue)
-	l.undos = background.NewQueue(0, l.submitEndedUndo)
+	l.undos = background.NewQueue(0, (*Lock).undoEnded)
 	if set.logger != nil {
 		l.holdLog = newHoldLog(l.dispatcher, l.nodes)
 		l.timers.OnPause = l.notePause

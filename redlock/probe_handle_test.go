@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +102,33 @@ func TestAnExtensionCountsFromBeforeItsFirstSubmission(t *testing.T) {
 	})
 }
 
+// The node would otherwise execute an extension behind the release, or the extension would be given up although
+// its caller was told that it was sent.
+func TestTheReleaseFollowsAnExtensionThatIsBeingSubmitted(t *testing.T) {
+	forOneNameAndTwo(t, func(fl *testbed, names []string) {
+		l, p := fl.probed()
+		k := takeAll(t, l, names, 10*time.Second)
+		released := make(chan error, 1)
+		p.within(command.Extend, sync.OnceFunc(func() {
+			go func() { released <- k.Release(bg) }()
+			for range 1000 {
+				runtime.Gosched() // until it waits
+			}
+		}))
+		_ = k.Extend(bg, 10*time.Second)
+		require.NoError(t, <-released)
+		fl.answered()
+		var order []command.Op
+		for _, s := range p.log {
+			if s.op == command.Extend || s.op == command.Release {
+				order = append(order, s.op)
+			}
+		}
+		x, r := command.Extend, command.Release
+		require.Equal(t, []command.Op{x, x, x, r, r, r}, order)
+	})
+}
+
 func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 	for what, opts := range map[string][]LockOption{"by a caller": nil, "by itself": {WithAutoExtend()}} {
 		t.Run(what, func(t *testing.T) {
@@ -107,7 +136,7 @@ func TestAnExtensionWhoseSubmissionTakesTooLongIsNotSent(t *testing.T) {
 				l, p := fl.probed()
 				k := takeAll(t, l, names, 10*time.Second, opts...)
 				work := k.Context()
-				p.within(command.Extend, func() { fl.clock.Jump(max(0, k.Remaining())) })
+				p.within(command.Extend, sync.OnceFunc(func() { fl.clock.Jump(10 * time.Second) }))
 				if opts == nil {
 					require.ErrorIs(t, k.Extend(bg, 20*time.Second), ErrLost)
 				} else {

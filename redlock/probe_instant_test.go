@@ -23,7 +23,7 @@ var endings = map[string]func(skewed *clocktest.Skewed, k *Lock){
 	"its end, to the instant": func(skewed *clocktest.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
 	"a quorum disowns it":     func(_ *clocktest.Skewed, k *Lock) { k.markLost(nil) },
 	"a release": func(_ *clocktest.Skewed, k *Lock) {
-		ended := k.Context().Done()
+		ended := k.ctx.own.Done() // Context would apply what is due
 		go func() { _ = k.Release(bg) }()
 		<-ended
 	},
@@ -45,17 +45,13 @@ func TestNoExtensionIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 	for what, end := range endings {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodes, l, skewed, c := gated(t)
+				nodes, l, skewed, _ := gated(t)
 				k := take(t, l, "a", 10*time.Second)
 				k.Context()
 				skewed.Stall() // no timer ends the lock
-				c.gate(2)
-				extended := make(chan error, 1)
-				go func() { extended <- k.Extend(bg, 20*time.Second) }()
-				<-c.reached
 				end(skewed, k)
-				close(c.open)
-				require.Error(t, <-extended)
+				_, err := extendUnchecked(k, 20*time.Second)
+				require.Error(t, err)
 				skewed.Resume()
 				synctest.Wait()
 				for _, n := range nodes {
@@ -70,20 +66,18 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 	for what, end := range endings {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodes, l, skewed, c := gated(t, WithRestartGuard(guardTTL), WithRepair())
+				nodes, l, skewed, _ := gated(t, WithRestartGuard(guardTTL), WithRepair())
 				k := take(t, l, "a", 4*time.Second)
 				k.Context()
 				nodes[2].forgetKey("a")
 				skewed.Stall()
 				x := extendUnnoticed(t, k)
 				require.True(t, x.effective)
-				c.gate(2) // after the reading of the clock that finds the repair due
-				settled := make(chan bool)
-				go func() { settled <- k.applyDue() }()
-				<-c.reached
 				end(skewed, k)
-				close(c.open)
-				<-settled
+				k.mu.Lock()
+				unsent := k.repairLocked()
+				k.mu.Unlock()
+				unsent.Settle()
 				skewed.Resume()
 				synctest.Wait()
 				require.Empty(t, nodes[2].commands(command.Repair))
@@ -92,11 +86,19 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 	}
 }
 
+// extendUnchecked extends a lock as Extend does after its first check.
+func extendUnchecked(k *Lock, ttl time.Duration) (*extension, error) {
+	k.mu.Lock()
+	x, unsent, err := k.extendLocked(ttl, byCaller)
+	k.mu.Unlock()
+	unsent.Settle()
+	return x, err
+}
+
 // extendUnnoticed extends a lock up to the point at which the repair is recorded.
 func extendUnnoticed(t *testing.T, k *Lock) *extension {
 	t.Helper()
-	k.sending.Lock()
-	x, err := k.startExtend(k.opts.ttl, byCaller)
+	x, err := extendUnchecked(k, k.opts.ttl)
 	require.NoError(t, err)
 	synctest.Wait()
 	k.mu.Lock()
@@ -269,8 +271,7 @@ func TestRepliesAtTheInstantOfTheEndExtendNothing(t *testing.T) {
 func TestACallerThatGivesUpReceivesAnExtensionThatWasDecided(t *testing.T) {
 	forOneNameAndTwo(t, func(fl *testbed, names []string) {
 		k := takeAll(t, fl.locker(), names, 10*time.Second)
-		k.sending.Lock()
-		x, err := k.startExtend(20*time.Second, byCaller)
+		x, err := extendUnchecked(k, 20*time.Second)
 		require.NoError(t, err)
 		fl.answered()
 		ctx, cancel := context.WithCancel(bg)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/quorum"
@@ -26,12 +27,17 @@ import (
 // WithAsyncRelease it does not wait, and nil reports that the release was submitted.
 func (lk *Lock) Release(ctx context.Context) error {
 	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
+	now := lk.l.now()
 	lk.mu.Lock()
 	again := lk.release.called
 	lk.release.called = true
+	over := lk.overLocked(now)
 	lk.mu.Unlock()
 	if again {
 		return lk.waitFirst()
+	}
+	if over || lk.family.shareOf != nil {
+		lk.applyDue()
 	}
 	err := lk.releaseOnce()
 	lk.mu.Lock()
@@ -68,8 +74,13 @@ func (lk *Lock) waitFirst() error {
 	return lk.release.err
 }
 
+// overLocked reports whether the lock or its context has ended, or is to end now.
+func (lk *Lock) overLocked(now clock.Instant) bool {
+	due := lk.lease.Due(now)
+	return !lk.lease.Held() || due == lease.End || due == lease.EndContext
+}
+
 func (lk *Lock) releaseOnce() error {
-	lk.applyDue()
 	began := lk.l.traceTime()
 	if !lk.end(ErrReleased, undoKeys) {
 		return lk.endError()
@@ -80,7 +91,7 @@ func (lk *Lock) releaseOnce() error {
 	if lk.opts.asyncRelease {
 		return nil
 	}
-	lk.keys.undo.Wait(nil)
+	lk.keys.undo.Load().Wait(nil)
 	err := lk.releaseResult()
 	lk.l.traceReleased(lk, err, began)
 	return err
@@ -88,7 +99,7 @@ func (lk *Lock) releaseOnce() error {
 
 // releaseResult returns the result of the release by its votes.
 func (lk *Lock) releaseResult() error {
-	r := lk.keys.undo
+	r := lk.keys.undo.Load()
 	switch {
 	case r.Won():
 		return nil
@@ -114,19 +125,18 @@ func (lk *Lock) endError() error {
 
 // writtenKeys records what the commands of a lock's token did, or may have done, on the nodes.
 type writtenKeys struct {
-	// The acquisition. While the lock is held Lock.mu guards acquire and empty; before and after
-	// that they are constant. acquire is nil after Resume, for a share, and once every node has
-	// answered a lock that is held (see dropAcquireLocked).
-	acquire *vote.Round
-	empty   quorum.Nodes // nodes that hold no keys of it, once acquire is nil
-
-	repaired quorum.Nodes  // changed under both sending and mu
+	// While the lock is held Lock.mu guards these four; before and after that they are constant. acquire is
+	// the acquisition. It is nil after Resume, for a share, and for a lock that dropped it (see
+	// dropAcquireLocked).
+	acquire  *vote.Round
+	empty    quorum.Nodes  // nodes that hold no keys of it, once acquire is nil
+	repaired quorum.Nodes  // nodes that a repair was sent to
 	longest  time.Duration // longest TTL that any command set
-	undo     *vote.Round   // the release, or another undo; nil before that, constant afterwards
 
-	others    atomic.Uint32 // each command.Others that a node reported at the release, as a bit
-	resumed   bool          // another handle acquired the lock
-	confirmed bool          // the fence took a second round trip
+	undo      atomic.Pointer[vote.Round] // the release, or another undo; nil before that, constant afterwards
+	others    atomic.Uint32              // each command.Others that a node reported at the release, as a bit
+	resumed   bool                       // another handle acquired the lock
+	confirmed bool                       // the fence took a second round trip
 }
 
 // undoTarget is what an undo deletes the keys of.
@@ -138,75 +148,60 @@ const (
 )
 
 // startUndo deletes on every node what this token may have written, after it in the same order
-// (docs/dev/hazards.md H1, H4). It continues in the background, independently of the caller's context
-// (H19), until every node has answered or the keys have expired. Nodes that cannot hold the token
-// are skipped: those that refused the acquire, and those to which it was never sent.
+// (docs/dev/hazards.md H1, H4). The attempt has failed, or the hold has ended, so nothing else is submitted
+// any more. The undo continues in the background, independently of the caller's context (H19), until
+// every node has answered or the keys have expired. Nodes that cannot hold the token are skipped: those
+// that refused the acquire, and those to which it was never sent.
 func (lk *Lock) startUndo(of undoTarget) {
-	lk.sending.Lock()
-	defer lk.sending.Unlock()
-	lk.startUndoSending(of)
-}
-
-// startUndoSending is startUndo for a caller that holds sending.
-func (lk *Lock) startUndoSending(of undoTarget) {
 	r := lk.l.group.New(&undoEvents, lk, lk.hold.Names)
-	lk.mu.Lock()
-	lk.cancelExtensionsLocked() // before the undo is sent: a node that may send one again would do so behind it
-	lk.keys.undo = r
-	lk.mu.Unlock()
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
-	h := lk.buildUndo(r, of)
 	r.Request.NotAfter = r.Start.Add(lk.keys.longest)
+	h, alone := lk.buildUndo(r, of)
 	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == 0
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
-	r.Send(lk.skipNodeSending, h.Attempt)
+	lk.keys.undo.Store(r)
+	r.SendBefore(vote.Behind{Round: h.Attempt, Alone: alone}, lk.skipNode).Settle()
 	h.Deliver()
 }
 
-// submitEndedUndo submits the undo of a lock that the library ended because its time was over or a
+// undoEnded submits the undo of a lock that the library ended because its time was over or a
 // quorum refused it. Its context has ended before. Until then the lock stays registered, so that
-// Close waits for it and Resume rejects its token. An undo whose submission may block gets a
-// goroutine of its own, so that it delays no other lock's undo or handoff.
-func (l *Locker) submitEndedUndo(lk *Lock) {
-	if l.mayBlock || !lk.sending.TryLock() {
-		l.undos.Apart(func() {
-			lk.startUndo(undoHold)
-			lk.askSuccessor()
-		})
-		return
-	}
-	lk.startUndoSending(undoHold)
-	lk.sending.Unlock()
+// Close waits for it and Resume rejects its token.
+func (lk *Lock) undoEnded() {
+	lk.startUndo(undoHold)
 	lk.askSuccessor()
 }
 
-// buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is
-// submitted right after the undo.
-func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff) {
+// buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is submitted right
+// after the undo, and the request for a node that does not take that attempt.
+func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff, alone *command.Request) {
 	if of == undoAttempt {
 		lk.buildAttemptUndo(r)
-		return h
+		return h, nil
 	}
 	if left := lk.minHoldLeft(r); left > 0 {
 		command.NewShorten(&r.Request, &lk.args, left, lk.l.set.maxTTL)
 		lk.l.waiting.Ended(&lk.hold)
-		return h
+		return h, nil
 	}
 	h = lk.l.waiting.Releasing(&lk.hold, r.Start)
-	switch {
 	// Some names are free for other processes, or the next attempt may fail for its other names.
-	case h.Attempt == nil || !h.SameNames:
+	if h.Attempt == nil || !h.SameNames {
 		command.NewAnnouncingRelease(&r.Request, &lk.args, h.OwnSubscribers, h.Age)
 		if h.Attempt != nil {
 			r.Request.SendAlone() // in front of the attempt
 		}
-	case h.CountWaiters:
+		return h, nil
+	}
+	announcing := r.Request
+	command.NewAnnouncingRelease(&announcing, &lk.args, h.OwnSubscribers, h.Age)
+	if h.CountWaiters {
 		command.NewCountingRelease(&r.Request, &lk.args, h.OwnSubscribers)
-	default:
+	} else {
 		command.NewRelease(&r.Request, &lk.args)
 	}
-	return h
+	return h, &announcing
 }
 
 // buildAttemptUndo fills in the undo of an attempt that never became a lock. An attempt that lost
@@ -234,15 +229,14 @@ func (lk *Lock) minHoldLeft(r *vote.Round) time.Duration {
 	return max(MinTTL, (left + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// skipNodeSending reports whether a node surely holds nothing of this token, with the answer to record for
-// it. It cancels an unsent acquire.
-func (lk *Lock) skipNodeSending(node int) (command.Reply, bool) {
-	return command.Reply{Outcome: command.Refused, NotSent: true}, lk.surelyEmptySending(node)
+// skipNode reports whether a node surely holds nothing of this token, with the answer to record for it. It
+// cancels an unsent acquire.
+func (lk *Lock) skipNode(node int) (command.Reply, bool) {
+	return command.Reply{Outcome: command.Refused, NotSent: true}, lk.surelyEmpty(node)
 }
 
-// surelyEmptySending reports whether a node holds nothing of this token. The caller holds sending,
-// so that no repair begins meanwhile.
-func (lk *Lock) surelyEmptySending(node int) bool {
+// surelyEmpty reports whether a node holds nothing of this token.
+func (lk *Lock) surelyEmpty(node int) bool {
 	switch {
 	case lk.keys.repaired.Has(node):
 		return false

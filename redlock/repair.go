@@ -17,33 +17,29 @@ func (lk *Lock) noteMissing(x *extension) {
 	defer lk.mu.Unlock()
 	if x.effective {
 		lk.lease.Missing(missing, lk.l.now())
-		lk.scheduleLocked() // it is not repaired here: the caller may hold sending
+		lk.scheduleLocked()
 	}
 }
 
-// repair creates the keys again on nodes that lost them. It is no vote, but those nodes can grant
+// repairLocked creates the keys again on nodes that lost them. It is no vote, but those nodes can grant
 // the next extension. Because it creates keys, it is not sent after the validity ends, and it is
-// undone on every node that it was sent to, in order (docs/dev/rules.md rule 9). The caller holds
-// sending, and repair unlocks it.
-func (lk *Lock) repair() {
-	defer lk.sending.Unlock()
+// undone on every node that it was sent to, in order (docs/dev/rules.md rule 9). The caller settles
+// what was not sent.
+func (lk *Lock) repairLocked() vote.Unsent {
 	r := lk.l.group.New(&repairEvents, lk, lk.hold.Names)
 	r.Rule, r.Start = vote.AfterAll, lk.l.now() // Detach waits for the answers of all nodes
-	lk.mu.Lock()
 	missing := lk.lease.TakeMissing(r.Start)
 	if missing == 0 {
-		lk.mu.Unlock()
-		return
+		return nil
 	}
 	lk.keys.repaired |= missing
-	r.Request.NotAfter = lk.lease.Ends()
 	lk.registerLocked(r)
-	lk.mu.Unlock()
 	command.NewRepair(&r.Request, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)
+	r.Request.NotAfter = lk.lease.Ends()
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
-	r.Send(func(node int) (command.Reply, bool) {
+	return r.Send(func(node int) (command.Reply, bool) {
 		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing.Has(node)
-	}, nil)
+	})
 }
 
 // repairEvents are the events of a repair; its owner is the Lock.

@@ -65,11 +65,12 @@ func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
 		g, nodes := muteGroup(l, 3)
 		x.round = g.New(&noEvents, x, k.hold.Names) // the test reports the events
 		x.round.Start = l.now()
-		_, err := k.startable(x, 4*time.Second)
-		require.NoError(t, err)
+		k.mu.Lock()
+		k.registerLocked(x.round)
+		k.mu.Unlock()
 		command.NewExtend(&x.round.Request, &k.args, 4*time.Second, l.set.maxTTL, k.fence)
 		x.round.Arm(time.Second)
-		x.round.Send(nil, nil)
+		x.round.Send(nil).Settle()
 		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
 			rep := command.Reply{Outcome: command.Outcome(o)}
 			nodes[i].command.Answer(extendEvents.OnReply(x.round, i, rep))
@@ -271,7 +272,7 @@ func TestARepairIsNotSentAfterTheValidity(t *testing.T) {
 					k := takeAll(t, l, names, 4*time.Second)
 					last := names[len(names)-1]
 					fl.masters[2].Del(last)
-					p.within(command.Repair, func() { fl.clock.Jump(k.Remaining() + late) })
+					p.within(command.Repair, func() { fl.clock.Jump(worth(5*time.Second) + late) }) // nothing has taken time
 					require.NoError(t, k.Extend(bg, 5*time.Second))
 					fl.answered()
 					require.Len(t, p.of(command.Repair), 1, "submitted, and")

@@ -53,7 +53,7 @@ func (l *Locker) runRound(ctx context.Context, r *vote.Round, timeout time.Durat
 		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: errNoAttempt}
 	}
 	r.Arm(timeout)
-	r.Send(nil, nil)
+	r.Send(nil).Settle()
 	if !r.Wait(ctx.Done()) {
 		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: votesError(r, ErrNoQuorum)}
 	}

@@ -30,7 +30,7 @@ func (lk *Lock) askSuccessor() {
 	r := l.inspectRound(&successorEvents, lk, lk.hold.Names)
 	r.Rule = vote.AfterAll
 	r.Arm(l.readTimeout())
-	r.Send(nil, nil)
+	r.Send(nil).Settle()
 }
 
 // successorEvents are the events of that query; its owner is the Lock.

@@ -26,9 +26,12 @@ type probe struct {
 }
 
 // Submit records the command, and lets time pass before the node gets it.
-func (n *probe) Submit(c *command.Command) {
+func (n *probe) Submit(c, behind *command.Command) error {
 	n.probes.note(c)
-	n.Voter.Submit(c)
+	if behind != nil {
+		n.probes.note(behind)
+	}
+	return n.Voter.Submit(c, behind)
 }
 
 // probes are the nodes of one Locker.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/clock/clocktest"
+	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
@@ -181,7 +182,7 @@ func (fl *testbed) keys(key string) int {
 
 // newOver makes a Locker over nodes that need not be package pool's.
 func newOver(nodes []command.Voter, opts ...Option) (*Locker, error) {
-	return newLocker(nodes, false, opts)
+	return newLocker(nodes, opts)
 }
 
 // plain has what the fake nodes of the tests do alike.
@@ -203,27 +204,40 @@ type fakeNode struct {
 	// let the node act on it (false).
 	script func(n *fakeNode, c *command.Command) bool
 
+	later *background.Queue[func()]
+
 	mu   sync.Mutex
 	held map[string]string
 	seen []*command.Command
 }
 
-func newFake(name string) *fakeNode { return &fakeNode{name: name, held: map[string]string{}} }
+func newFake(name string) *fakeNode {
+	return &fakeNode{name: name, held: map[string]string{}, later: background.NewQueue(0, func(act func()) { act() })}
+}
 
 func (n *fakeNode) Name() string { return n.name }
 
-func (n *fakeNode) SubmitBoth(first, second *command.Command) {
-	n.Submit(first)
-	n.Submit(second)
-}
-
-func (n *fakeNode) Submit(c *command.Command) {
+// Submit has the node act on the commands. It does so at once, which saves tests a wait, but on another
+// goroutine if a Lock submits under its mutex.
+func (n *fakeNode) Submit(c, behind *command.Command) error {
 	n.mu.Lock()
 	n.seen = append(n.seen, c)
 	n.mu.Unlock()
-	if n.script == nil || !n.script(n, c) {
-		n.act(c)
+	script := n.script
+	act := func() {
+		if script == nil || !script(n, c) {
+			n.act(c)
+		}
 	}
+	if c.Op == command.Extend || c.Op == command.Repair {
+		n.later.Add(act)
+	} else {
+		act()
+	}
+	if behind != nil {
+		return n.Submit(behind, nil)
+	}
+	return nil
 }
 
 // act executes a command and answers it.

@@ -27,7 +27,7 @@ func TestEveryEndOfAHoldHandsItOver(t *testing.T) {
 				terms := command.LockArgs{}
 				terms.Set([]string{"a"}, k.Token())
 				command.NewRelease(c.Request, &terms)
-				n.Submit(c)
+				require.NoError(t, n.Submit(c, nil))
 			}
 			_ = k.Check(bg)
 		}},

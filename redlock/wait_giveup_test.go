@@ -16,12 +16,12 @@ type hesitant struct {
 	before func()
 }
 
-func (n *hesitant) SubmitBoth(first, second *command.Command) {
-	if f := n.before; f != nil {
+func (n *hesitant) Submit(c, behind *command.Command) error {
+	if f := n.before; f != nil && behind != nil {
 		n.before = nil
 		f()
 	}
-	n.Voter.SubmitBoth(first, second)
+	return n.Voter.Submit(c, behind)
 }
 
 // The waiter that a lock is handed to gives up before the release is sent. That release is not

@@ -225,3 +225,24 @@ func TestTheUndoOfAHandoffThatLostItsVoteIsAnnounced(t *testing.T) {
 		require.NoError(t, l.Close(bg))
 	})
 }
+
+// A node that is down does not take the next acquire, but the release. That is announced there, because the
+// next holder may have no vote of any node.
+func TestAReleaseWhoseNextHolderIsRefusedIsAnnounced(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2)
+		l := fl.locker()
+		k := take(t, l, "a", time.Minute)
+		done := wants(bg, l, "a")
+		synctest.Wait()
+		fl.masters[2].Stop()
+		pass(time.Second) // a dial has failed
+		require.NoError(t, k.Release(bg))
+		next := gets(t, done).k
+		require.NoError(t, fl.masters[2].Restart(true))
+		pass(10 * time.Second)
+		require.Equal(t, []int{0, 0, 1}, []int{announced(fl.masters[0]), announced(fl.masters[1]), announced(fl.masters[2])})
+		require.NoError(t, next.Release(bg))
+		fl.releasedEverywhere("a")
+	})
+}

@@ -70,12 +70,13 @@ func TestTenWaitingProcessesCostAFewCommands(t *testing.T) {
 // slowToSubmit is a node whose Submit of a poll returns late, as if the poller were not scheduled.
 type slowToSubmit struct{ command.Voter }
 
-func (n slowToSubmit) Submit(c *command.Command) {
+func (n slowToSubmit) Submit(c, behind *command.Command) error {
 	poll := c.Op == command.Poll
-	n.Voter.Submit(c)
+	err := n.Voter.Submit(c, behind)
 	if poll {
 		time.Sleep(time.Millisecond)
 	}
+	return err
 }
 
 // A poll that is answered before the poller sleeps ends at once, and not with the node timeout.

@@ -29,7 +29,9 @@ func newBroadcast(g *vote.Group, fill func(r *command.Request)) *broadcast {
 		r, c := &b.reqs[i], &b.cmds[i]
 		fill(r)
 		c.Fill(r, i, (*collector)(b))
-		node.Submit(c)
+		if err := node.Submit(c, nil); err != nil {
+			c.Fail(err)
+		}
 	}
 	return b
 }

@@ -43,10 +43,17 @@ func init() {
 }
 
 // Submit passes a command to the faulty client, and then to the node if it is not handled.
-func (n *tap) Submit(c *command.Command) {
-	if !n.world.plan.faultyClient.submit(n, c) {
-		n.Voter.Submit(c)
+func (n *tap) Submit(c, behind *command.Command) error {
+	if n.world.plan.faultyClient.submit(n, c) {
+		c = nil
 	}
+	switch {
+	case c != nil:
+		return n.Voter.Submit(c, behind)
+	case behind != nil:
+		return n.Voter.Submit(behind, nil)
+	}
+	return nil
 }
 
 // tokenOf returns the token of an acquire. In a script it is the first argument after the keys.
@@ -133,7 +140,7 @@ func (n *tap) release(c *command.Command) func() {
 	t, r := &command.LockArgs{}, &command.Request{}
 	t.Set(c.Keys, c.Token())
 	command.NewRelease(r, t)
-	return func() { n.Voter.Submit(&command.Command{Request: r}) }
+	return func() { _ = n.Voter.Submit(&command.Command{Request: r}, nil) }
 }
 
 // tooEarly has nodes undo their grants while the handle is valid (H113).
@@ -149,7 +156,7 @@ var revived = &faultyClient{submit: func(_ *tap, c *command.Command) bool {
 	if c.Op != command.Extend || !c.MarkSent() {
 		return false
 	}
-	c.Answer(command.Reply{Outcome: command.Granted})
+	go c.Answer(command.Reply{Outcome: command.Granted})
 	return true
 }}
 

@@ -18,8 +18,7 @@ type Queue[T any] struct {
 	mu      sync.Mutex // guards the fields below; no item runs under it
 	items   []T
 	running bool             // a goroutine runs the items
-	users   int              // goroutines: that one, and those of Apart
-	idle    signal.Broadcast // users has become 0
+	idle    signal.Broadcast // that goroutine ends
 }
 
 // NewQueue returns a queue that calls run for each item. It queues up to max items; 0 means any
@@ -36,21 +35,9 @@ func (q *Queue[T]) Add(item T) bool {
 	q.items = append(q.items, item)
 	if !q.running {
 		q.running = true
-		q.users++
 		go q.drain()
 	}
 	return true
-}
-
-// Apart runs f on a goroutine of its own, which delays no item.
-func (q *Queue[T]) Apart(f func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.users++
-	go func() {
-		defer q.leave()
-		f()
-	}()
 }
 
 // drain runs the items until there is none. If one ends the goroutine by runtime.Goexit, as
@@ -60,9 +47,7 @@ func (q *Queue[T]) drain() {
 	defer func() {
 		if !over {
 			go q.drain()
-			return
 		}
-		q.leave()
 	}()
 	for {
 		item, ok := q.next()
@@ -80,6 +65,7 @@ func (q *Queue[T]) next() (item T, ok bool) {
 	defer q.mu.Unlock()
 	if len(q.items) == 0 {
 		q.items, q.running = nil, false
+		q.idle.Wake()
 		return item, false
 	}
 	item = q.items[0]
@@ -89,18 +75,10 @@ func (q *Queue[T]) next() (item T, ok bool) {
 	return item, true
 }
 
-func (q *Queue[T]) leave() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.users--; q.users == 0 {
-		q.idle.Wake()
-	}
-}
-
-// Join waits until nothing runs, but no longer than limit.
+// Join waits until no item is left, but no longer than limit.
 func (q *Queue[T]) Join(c clock.Clock, limit time.Duration) {
 	q.mu.Lock()
-	if q.users == 0 {
+	if !q.running {
 		q.mu.Unlock()
 		return
 	}

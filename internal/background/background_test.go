@@ -66,12 +66,11 @@ func TestAnItemThatEndsItsGoroutineStopsNoOther(t *testing.T) {
 	})
 }
 
-// Join waits for what runs apart too, and delays nothing for longer than its limit.
+// Join waits for what runs, and delays nothing for longer than its limit.
 func TestJoinIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
-		q := background.NewQueue(0, func(int) {})
-		q.Apart(func() { <-open })
+		q := background.NewQueue(0, func(int) { <-open })
 		q.Add(1)
 		began := time.Now()
 		q.Join(clock.Runtime(), 3*time.Second)

@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // Answerer receives the answer to a command.
 type Answerer interface {
-	// Answer is called exactly once for each submitted command, on a goroutine of the node or
-	// before Submit returns. It must not block.
+	// Answer is called exactly once for each submitted command, without any mutex: on a goroutine of the
+	// node or, if the node does not take the command, by the submitter. It must not block.
 	Answer(c *Command, r Reply)
 }
 

@@ -8,10 +8,10 @@ import (
 // Node is how a Locker speaks to one voter. All methods are called concurrently. A Node keeps three
 // promises:
 //
-//   - Submit never blocks on the network;
-//   - each command is answered exactly once, by Command.Answer, before or after Submit returns.
-//     Before the node writes a command it calls MarkSent. If that returns false the command was
-//     cancelled: the node must not write it, and answers it as Failed and NotSent. A release
+//   - Submit never blocks on the network, and answers no command: its caller may hold a mutex;
+//   - each command that it has taken is answered exactly once, by Command.Answer, on a goroutine of
+//     the node. Before the node writes a command it calls MarkSent. If that returns false the command
+//     was cancelled: the node must not write it, and answers it as Failed and NotSent. A release
 //     answered as Retrying is retried; a second command reports its result;
 //   - commands with one token take effect in the order in which they were submitted, so an
 //     acquire cannot overtake the release that undoes it.
@@ -20,8 +20,10 @@ import (
 type Node interface {
 	// Name returns the name that identifies the node in votes and errors.
 	Name() string
-	// Submit queues a command.
-	Submit(c *Command)
+	// Submit queues a command and, if behind is not nil, a second one that is written right behind it. It
+	// returns why the node does not take them. It takes both or neither, and the caller answers those that
+	// it does not take (Command.Fail). Of undos it takes all as long as the node is open.
+	Submit(c, behind *Command) error
 }
 
 // Voter is everything that a node of package pool can do.
@@ -34,8 +36,6 @@ type Voter interface {
 	Join(m *Membership) error
 	// Leave reverts Join, for a Locker that has submitted nothing.
 	Leave()
-	// SubmitBoth submits two commands that are written together, the second after the first.
-	SubmitBoth(first, second *Command)
 	// Kind returns what a coordinator must know about the node before it sends anything to it.
 	Kind() NodeKind
 	// WhyNotVoting returns why the node would not vote now, or nil if it would, as far as it knows without

@@ -70,15 +70,6 @@ func (l *Lease) Next() clock.Instant {
 	return at
 }
 
-// Deferred returns when to try again what could not be done at now: soon, but no later than the end
-// of the context.
-func (l *Lease) Deferred(now clock.Instant) clock.Instant {
-	if l.lost {
-		return l.Next()
-	}
-	return min(now.Add(l.FirstPause()), l.Ends().Add(-l.Terms.StopMargin))
-}
-
 // Extending records that an automatic extension is sent. Unless its outcome comes before, the next
 // one is due after within.
 func (l *Lease) Extending(now clock.Instant, within time.Duration) { l.extendAt = now.Add(within) }

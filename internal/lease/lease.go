@@ -157,7 +157,7 @@ func (l *Lease) ExtendFailed(now clock.Instant) {
 	l.extendAt = now.Add(pause/2 + rand.N(pause/2+1))
 }
 
-// FirstPause returns the pause before the first retry of an extension that failed or was deferred.
+// FirstPause returns the pause before the first retry of an extension that failed.
 func (l *Lease) FirstPause() time.Duration { return max(l.Terms.Interval/16, time.Millisecond) }
 
 // nextExtension returns when to extend next, after a success at now. That is after a third of the

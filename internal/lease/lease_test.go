@@ -119,7 +119,6 @@ func TestALeaseIsLostOnce(t *testing.T) {
 	require.False(t, l.Valid(at(103)))
 	require.Equal(t, at(103), l.Next())
 	require.Equal(t, -second, l.Remaining(at(104)))
-	require.Equal(t, at(103), l.Deferred(at(104)))
 	requireDue(t, l, lease.End, at(103))
 	require.Zero(t, l.End(at(104)))
 	require.Equal(t, at(103), l.EndedAt())
@@ -282,13 +281,6 @@ func FuzzLease(f *testing.F) {
 			}
 		}
 	})
-}
-
-// Otherwise the context would end late: it would wait for an extension that cannot be sent now.
-func TestADeferredExtensionDoesNotPutOffTheEndOfTheContext(t *testing.T) {
-	l := begun(terms)
-	require.Equal(t, at(105).Add(l.FirstPause()), l.Deferred(at(105)))
-	require.Equal(t, at(108), l.Deferred(at(108)-1))
 }
 
 // Otherwise LostError.For would be too short: the work may have overlapped with another holder's since then.

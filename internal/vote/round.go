@@ -71,38 +71,72 @@ func (r *Round) Arm(timeout time.Duration) {
 	r.group.Timers.Set(&r.timer, r.deadline, (*voteTimer)(r))
 }
 
-// Send submits the commands. A node for which known returns true is skipped, and its answer is the
-// one that known returns. If behind is not nil, Send submits each command of behind right after the
-// node's command of r, in the same flush if the node supports that.
-func (r *Round) Send(known func(node int) (rep command.Reply, ok bool), behind *Round) {
-	for i, n := range r.group.Nodes {
-		c := &r.ballots[i].cmd
-		if known != nil {
-			if rep, ok := known(i); ok {
-				c.Answer(rep)
-				c = nil
-			}
-		}
-		switch {
-		case behind == nil && c != nil:
-			n.Submit(c)
-		case behind != nil && c == nil:
-			n.Submit(&behind.ballots[i].cmd)
-		case behind != nil:
-			submitBoth(n, c, &behind.ballots[i].cmd)
-		}
-	}
+// Send submits the commands. A node for which known returns true is skipped, and its answer is the one
+// that known returns. Send calls no event, so its caller may hold a mutex that the events lock. It
+// returns the answers of the nodes that were skipped or do not take their command. The caller has to
+// settle them, without that mutex. They may decide the round.
+func (r *Round) Send(known func(node int) (rep command.Reply, ok bool)) Unsent {
+	return r.SendBefore(Behind{}, known)
 }
 
-func submitBoth(n command.Node, first, second *command.Command) {
-	if p, ok := n.(interface {
-		SubmitBoth(first, second *command.Command)
-	}); ok {
-		p.SubmitBoth(first, second)
-		return
+// Behind is a round of acquires that is sent right behind a round of releases.
+type Behind struct {
+	Round *Round // nil: there is none
+	// Alone is the release for a node that does not take the acquire; nil: the same as elsewhere.
+	Alone *command.Request
+}
+
+// SendBefore is Send with another round. A node gets its command of that round right behind its command
+// of r, in the same flush, and takes both or only that of r. What is returned has the answers of both
+// rounds.
+func (r *Round) SendBefore(behind Behind, known func(node int) (rep command.Reply, ok bool)) (unsent Unsent) {
+	for i, n := range r.group.Nodes {
+		c, next := &r.ballots[i].cmd, (*command.Command)(nil)
+		if behind.Round != nil {
+			next = &behind.Round.ballots[i].cmd
+		}
+		if known != nil {
+			if rep, ok := known(i); ok {
+				unsent = append(unsent, answer{c, rep})
+				c, next = next, nil
+			}
+		}
+		if c == nil {
+			continue
+		}
+		err := n.Submit(c, next)
+		if err != nil && next != nil {
+			unsent = append(unsent, refusal(next, err))
+			if behind.Alone != nil {
+				c.Request = behind.Alone
+			}
+			err = n.Submit(c, nil)
+		}
+		if err != nil {
+			unsent = append(unsent, refusal(c, err))
+		}
 	}
-	n.Submit(first)
-	n.Submit(second)
+	return unsent
+}
+
+// Unsent are the answers to commands that Send did not submit.
+type Unsent []answer
+
+type answer struct {
+	command *command.Command
+	reply   command.Reply
+}
+
+// refusal is the answer to a command that its node does not take.
+func refusal(c *command.Command, why error) answer {
+	return answer{c, command.Reply{Outcome: command.Failed, NotSent: true, Err: why}}
+}
+
+// Settle counts the answers, and calls the events. It must be called without a mutex.
+func (u Unsent) Settle() {
+	for _, a := range u {
+		a.command.Answer(a.reply)
+	}
 }
 
 // Cancel cancels the commands that are still unsent.

@@ -1,6 +1,8 @@
 package vote_test
 
 import (
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,17 +46,26 @@ func TestARuleStatesHowManyVotesADecisionWaitsFor(t *testing.T) {
 }
 
 // events records the calls of an owner's functions.
-type events []string
+type events struct {
+	mu   sync.Mutex // guards list
+	list []string
+}
+
+func (e *events) add(what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, what)
+}
 
 func (e *events) events() *vote.Events {
 	return &vote.Events{
 		OnReply: func(_ *vote.Round, _ int, rep command.Reply) command.Reply {
-			*e = append(*e, "reply")
+			e.add("reply")
 			return rep
 		},
-		OnCounted:  func(*vote.Round) { *e = append(*e, "counted") },
-		OnDecision: func(*vote.Round) { *e = append(*e, "decision") },
-		OnComplete: func(*vote.Round) { *e = append(*e, "complete") },
+		OnCounted:  func(*vote.Round) { e.add("counted") },
+		OnDecision: func(*vote.Round) { e.add("decision") },
+		OnComplete: func(*vote.Round) { e.add("complete") },
 	}
 }
 
@@ -69,7 +80,7 @@ func TestEventsComeOnceAndInOrder(t *testing.T) {
 		nodes[1].Answer(granted)
 		nodes[2].Answer(granted)
 		nodes[2].Answer(granted) // a second answer is ignored
-		require.Equal(t, events{"reply", "counted", "decision", "reply", "counted", "reply", "complete", "counted"}, e)
+		require.Equal(t, []string{"reply", "counted", "decision", "reply", "counted", "reply", "complete", "counted"}, e.list)
 		require.True(t, r.Lost())
 		require.Len(t, r.Woken(), 1)
 		require.Zero(t, g.Timers.Len())
@@ -100,7 +111,7 @@ func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 		command.NewPing(&r.Request)
 		r.Start = g.Clock.Now()
 		r.Arm(timeout)
-		r.Send(func(node int) (command.Reply, bool) { return failed, node == 1 }, behind)
+		r.SendBefore(vote.Behind{Round: behind}, func(node int) (command.Reply, bool) { return failed, node == 1 }).Settle()
 		for _, n := range nodes {
 			require.Same(t, &behind.Request, n.Request, "the last command")
 			n.Answer(granted)
@@ -110,6 +121,51 @@ func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 		r.View(func(s vote.Results) { require.True(t, s.Ballots[1].Replied) })
 		r.ClearTimer()
 		require.Zero(t, g.Timers.Len())
+	})
+}
+
+// Otherwise a caller that holds a mutex would wait for itself in an event.
+func TestSendCallsNoEvent(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		var e events
+		r := g.New(e.events(), nil, nil)
+		command.NewPing(&r.Request)
+		r.Start = g.Clock.Now()
+		r.Arm(timeout)
+		nodes[1].refuses, nodes[1].any = errors.New("full"), true
+		unsent := r.Send(func(node int) (command.Reply, bool) { return failed, node == 0 })
+		require.Empty(t, e.list)
+		require.False(t, r.Decided())
+		unsent.Settle()
+		require.True(t, r.Lost())
+		require.Equal(t, []string{"reply", "counted", "reply", "decision", "counted"}, e.list)
+		r.View(func(s vote.Results) {
+			require.Equal(t, nodes[1].refuses, s.Ballots[1].Err)
+			require.True(t, s.Ballots[1].NotSent)
+		})
+	})
+}
+
+// Otherwise no process would learn of a release whose next holder has no vote there.
+func TestANodeThatDoesNotTakeTheAcquireGetsAnotherRelease(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r, behind, alone := g.New(&vote.Events{}, nil, nil), g.New(&vote.Events{}, nil, nil), &command.Request{}
+		command.NewPing(alone)
+		nodes[0].refuses = errors.New("full")
+		for _, x := range []*vote.Round{r, behind} {
+			command.NewPing(&x.Request)
+			x.Start = g.Clock.Now()
+			x.Arm(timeout)
+		}
+		r.SendBefore(vote.Behind{Round: behind, Alone: alone}, nil).Settle()
+		require.Same(t, alone, nodes[0].Request)
+		for _, n := range nodes {
+			n.Answer(granted)
+		}
+		require.True(t, behind.Won())
+		behind.View(func(s vote.Results) { require.Equal(t, nodes[0].refuses, s.Ballots[0].Err) })
+		r.View(func(s vote.Results) { require.Equal(t, command.Granted, s.Ballots[0].Outcome) })
+		r.ClearTimer()
 	})
 }
 

@@ -13,12 +13,24 @@ import (
 
 // node is a node that answers nothing by itself. The test answers its last command.
 type node struct {
-	name string
+	name    string
+	refuses error // why it does not take commands that another one is behind, or any command
+	any     bool
 	*command.Command
 }
 
-func (n *node) Name() string              { return n.name }
-func (n *node) Submit(c *command.Command) { n.Command = c }
+func (n *node) Name() string { return n.name }
+
+func (n *node) Submit(c, behind *command.Command) error {
+	if n.refuses != nil && (n.any || behind != nil) {
+		return n.refuses
+	}
+	n.Command = c
+	if behind != nil {
+		n.Command = behind
+	}
+	return nil
+}
 
 // inGroup runs f with a group of n nodes, in virtual time.
 func inGroup(t *testing.T, n int, f func(t *testing.T, g *vote.Group, nodes []*node)) {
@@ -46,7 +58,7 @@ func acquire(g *vote.Group, events *vote.Events, rule vote.Rule) *vote.Round {
 	command.NewAcquire(&r.Request, t, time.Minute, time.Hour)
 	r.Rule, r.Start = rule, g.Clock.Now()
 	r.Arm(timeout)
-	r.Send(nil, nil)
+	r.Send(nil).Settle()
 	return r
 }
 

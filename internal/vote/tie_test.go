@@ -62,7 +62,7 @@ func TestATieOfAnotherRequestWaitsForTheNodeTimeout(t *testing.T) {
 		command.NewPing(&r.Request)
 		r.Start = g.Clock.Now()
 		r.Arm(timeout)
-		r.Send(nil, nil)
+		r.Send(nil).Settle()
 		nodes[0].Answer(granted)
 		nodes[1].Answer(refused)
 		r.Wait(nil)

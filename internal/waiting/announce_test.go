@@ -25,10 +25,11 @@ type subscriber struct {
 	polls atomic.Int32
 }
 
-// Submit answers a poll: the name is held.
-func (s *subscriber) Submit(c *command.Command) {
+// Submit has a poll answered: the name is held.
+func (s *subscriber) Submit(c, _ *command.Command) error {
 	s.polls.Add(1)
-	c.Answer(heldFor(time.Hour))
+	go c.Answer(heldFor(time.Hour))
+	return nil
 }
 
 // channels returns the channels that are subscribed to.

@@ -60,7 +60,9 @@ func newPoll(w *Waiter, failed []bool) *poll {
 func (p *poll) submit() {
 	for i := range p.cmds {
 		c := &p.cmds[i]
-		p.waiter.table.cfg.Nodes[c.Node].Submit(c)
+		if err := p.waiter.table.cfg.Nodes[c.Node].Submit(c, nil); err != nil {
+			c.Fail(err)
+		}
 	}
 }
 

@@ -19,7 +19,10 @@ type polled struct {
 	commands []*command.Command // one for each name
 }
 
-func (p *polled) Submit(c *command.Command) { p.commands = append(p.commands, c) }
+func (p *polled) Submit(c, _ *command.Command) error {
+	p.commands = append(p.commands, c)
+	return nil
+}
 
 // failing is a contender with a node that failed in its last attempt.
 type failing struct {
