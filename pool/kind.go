@@ -80,7 +80,7 @@ func (k single) faults(f command.Facts) []command.Fault {
 }
 
 func (k single) servers(context.Context) (door.Servers, error) {
-	return door.Servers{All: []door.Server{server{k.node}}}, nil
+	return door.Servers{All: []door.Server{server(k)}}, nil
 }
 
 func (single) addStats(*Stats) {}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/contrib/otelredlock"
-	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -31,17 +30,22 @@ type repeater struct {
 }
 
 func (r *repeater) dial(_ context.Context, _, address string) (net.Conn, error) {
-	client, conn := pipenet.Pipe("client", "server")
+	client, conn := net.Pipe()
+	answers := make(chan string, 100) // the client writes its handshake before it reads
 	go func() {
-		defer conn.Close()
+		defer close(answers)
 		for in := bufio.NewReader(conn); ; {
 			args, err := readCommand(in)
 			if err != nil {
 				return // the client has closed the connection
 			}
-			if _, err := io.WriteString(conn, r.answer(address, args)); err != nil {
-				return
-			}
+			answers <- r.answer(address, args)
+		}
+	}()
+	go func() {
+		defer conn.Close()
+		for answer := range answers {
+			_, _ = io.WriteString(conn, answer) // or the client has closed the connection
 		}
 	}()
 	return client, nil
