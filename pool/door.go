@@ -63,8 +63,10 @@ func (c *ownConn) Faults() []command.Fault { return c.node.kind.faults(c.facts) 
 // Address returns the address that Sentinels named.
 func (c *ownConn) Address() string { return c.raw.address }
 
-// Run sends the calls, and takes their replies.
+// Run sends the calls, and takes their replies. All of them must come within the dial timeout.
 func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
+	ctx, cancel := context.WithTimeout(ctx, c.node.cfg.DialTimeout)
+	defer cancel()
 	stop := context.AfterFunc(ctx, c.raw.abort)
 	defer stop()
 	steps := make([]step, len(calls))

@@ -66,7 +66,8 @@ type Conn interface {
 	// Address returns the address that the node's Sentinels named; it is empty without Sentinels.
 	Address() string
 	// Run sends all calls in one flush, and takes their replies in order. The first error of a Take is
-	// returned after all replies were read. When ctx is done it closes the socket.
+	// returned after all replies were read. When ctx is done, or the dial timeout is over, it closes the
+	// socket.
 	Run(ctx context.Context, calls ...Call) error
 	Close()
 }

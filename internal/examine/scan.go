@@ -19,9 +19,6 @@ import (
 // wait for long.
 const scanPageSize = 500
 
-// pageTimeout bounds the wait for the keys of one page, and for what is asked about them.
-const pageTimeout = 5 * time.Second
-
 // Keys passes the keys of a node that match a pattern of SCAN MATCH to page, some hundred at a time, and
 // returns the first error of page. The result is no snapshot: a key may be passed twice, and one that is
 // created or deleted meanwhile may be missing. Of a Cluster it scans every master.
@@ -60,8 +57,6 @@ func scanServer(ctx context.Context, s door.Server, pattern string, page func(ke
 // a key with a TTL, outside of our own namespace.
 func scanForLocks(ctx context.Context, conn door.Conn, found *Diagnosis) error {
 	err := scan(ctx, conn, func(keys []string) error {
-		ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-		defer cancel()
 		// The keys of a page are asked in one flush. A key that has expired meanwhile answers -2,
 		// which is no lock.
 		err := conn.Run(ctx, ttlCalls(keys, found)...)
@@ -104,11 +99,9 @@ func scan(ctx context.Context, conn door.Conn, page func(keys []string) error, m
 	}
 }
 
-// readPage reads the keys of one page, and the cursor of the page after it. Each page has a bound of its own.
-// The scan as a whole may take as long as the server answers.
+// readPage reads the keys of one page, and the cursor of the page after it. The scan as a whole may take as
+// long as the server answers.
 func readPage(ctx context.Context, conn door.Conn, args []any) (next string, keys []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
 	err = conn.Run(ctx, door.Call{Name: "SCAN", Args: args, Take: func(reply any, err error) error {
 		if err != nil {
 			return deniedError{err}
