@@ -208,7 +208,7 @@ func TestMergingAcquiresKeepsTheOrderOfEachKey(t *testing.T) {
 		func() *call { return k.acquire("4", "a", 0) },
 		func() *call { return releasing("2", "a") },
 		func() *call { return acquiring("5", longTTL, "a", "b") },
-		func() *call { return pinging() },
+		pinging,
 	}
 	everyBatch(t, kinds, 4)
 }

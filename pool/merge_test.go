@@ -160,7 +160,7 @@ func TestMergingKeepsTheOrderOfEachKey(t *testing.T) {
 		func() *call { return releasing("1", "a") },
 		func() *call { return acquiring("2", longTTL, "a") },
 		func() *call { return acquiring("4", longTTL, "a", "b") },
-		func() *call { return pinging() },
+		pinging,
 	}
 	everyBatch(t, kinds, 4)
 }
