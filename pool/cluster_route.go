@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -42,7 +43,7 @@ func (cl *cluster) dispatch(c *command.Command) error {
 		case len(c.Keys) == 0:
 			return cl.pingAll(c)
 		}
-		if err := sh.node.pipeline.submit(c, nil); err != errDrained { //nolint:errorlint // never wrapped
+		if err := sh.node.pipeline.submit(c, nil); !errors.Is(err, errDrained) {
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) error {
 	cl.mu.Unlock()
 	if together {
 		cl.track(second)
-		if err := two.submit(first, second); err != errDrained { //nolint:errorlint // never wrapped
+		if err := two.submit(first, second); !errors.Is(err, errDrained) {
 			return err
 		}
 	}

@@ -178,6 +178,7 @@ func TestAPairIsTakenWholeOrNotAtAll(t *testing.T) {
 		filler := pinging().on(n)
 		release, acquire := releasing("A", "k"), acquiring("B", longTTL, "k")
 		require.ErrorIs(t, voter{n}.Submit(&release.Command, &acquire.Command), ErrQueueFull)
+		require.Equal(t, 1, n.Stats().Queued, "the filler")
 		require.NoError(t, voter{n}.Submit(&release.Command, nil))
 		m.Unfreeze()
 		stuck.reply(t)
