@@ -97,6 +97,7 @@ func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
 		}
 	}
 	clear(a.keys)
+	clear(a.commands) // as nextAnswered does
 	a.commands = a.commands[:0]
 }
 
@@ -109,6 +110,7 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 		pc.oneCall = append(pc.oneCall, pc.nextAnswered()) // all were written together
 	}
 	all := pc.oneCall
+	defer clear(all) // as nextAnswered does
 	why := serverError(err)
 	if err != nil {
 		pc.afterFailedMerge(first.MergeKind(), why)

@@ -132,6 +132,7 @@ func (pc *pipeConn) writeBatch() (more bool) {
 			pc.fail(err)
 			return false
 		}
+		clear(pc.batch) // as nextAnswered does
 	}
 	return more
 }
