@@ -24,7 +24,7 @@ type health struct {
 	why     error       // why the node does not vote: its last check was answered by an error
 	acquire error       // why the last acquire was answered by an error; nil after a vote
 	timer   clock.Timer // of check
-	soon    bool        // the next check comes within unhealthyEvery
+	soon    bool        // a check is in flight, or the next one comes within unhealthyEvery
 }
 
 // admission decides which commands a connection carries. pipeline.mu guards it. Only the reader changes
@@ -117,6 +117,7 @@ func (pc *pipeConn) check() {
 	pc.pipeline.mu.Lock()
 	// A timer that fires late may belong to a connection that is gone.
 	current := pc.pipeline.conn == pc
+	pc.health.soon = true
 	pc.pipeline.mu.Unlock()
 	if !current {
 		return

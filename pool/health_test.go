@@ -95,6 +95,25 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 	})
 }
 
+// The error comes while a check is on its way. Its answer comes soon, so no second check is sent, however
+// long the server then takes.
+func TestAnErrorAsksForNoCheckBesideTheOneThatIsInFlight(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		m.FailWith("SET", "OOM command not allowed")
+		m.ForgetLog()
+		m.SetDelay(500 * time.Millisecond)
+		time.Sleep(healthyEvery - 200*time.Millisecond)
+		r := acquiring("A", longTTL, "a").on(n).reply(t) // 300 ms after the check was sent
+		require.Equal(t, command.Failed, r.Outcome)
+		only(t, m).HoldReplies()
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 1, count(m, "INFO"))
+		only(t, m).Release()
+		require.Equal(t, command.Granted, pinging().outcome(t, n))
+	})
+}
+
 // Both checks and probes count.
 func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 	for _, with := range []string{busy, weird} {
