@@ -27,6 +27,7 @@ type rawConn struct {
 	// closeReason is why the library closed the connection. It is atomic because closeFor runs on
 	// other goroutines than the reader and the writer.
 	closeReason atomic.Pointer[error]
+	aborted     atomic.Bool
 }
 
 // closeFor closes the connection because the library decided so. Only the first reason is kept. It is
@@ -47,14 +48,17 @@ func (rc *rawConn) reason(err error) error {
 }
 
 // abort closes the connection at once, whatever the server does. It is safe while other goroutines
-// read and write: closing the socket is what unblocks them.
+// read and write: closing the socket is what unblocks them. It closes it once, because the connections of a
+// service may not expect more.
 func (rc *rawConn) abort() {
-	if rc.raw != nil {
+	switch {
+	case rc.aborted.Swap(true):
+	case rc.raw != nil:
 		// With TLS this is the TCP connection below, because tls.Conn.Close may take 5 s.
 		_ = rc.raw.Close()
-		return
+	default:
+		_ = rc.redis.Close()
 	}
-	_ = rc.redis.Close()
 }
 
 // close ends the use of the connection, after its reader and writer have ended.
