@@ -55,8 +55,8 @@ func (v voter) Submit(c, behind *command.Command) error {
 	return v.kind.submit(c, behind)
 }
 
-// Subscribe returns a subscription without channels. It ends at the latest with the node, whose
-// Close waits for it.
+// Subscribe returns a subscription without channels. It ends at the latest with the node, but only its own
+// Close waits for its goroutines.
 func (v voter) Subscribe(listener command.Listener) command.Subscription {
 	return v.kind.subscribe(listener)
 }

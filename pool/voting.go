@@ -6,8 +6,9 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// WhyNotVoting returns why the node would not vote now, or nil if it would, as far as it knows without asking the server. An acquire that the server answered by an error counts until
-// it answers another one by a vote, or is dialled again.
+// WhyNotVoting returns why the node would not vote now, or nil if it would, as far as it knows without asking
+// the server. An acquire that the server answered by an error counts until it answers another one by a vote,
+// or is dialled again.
 func (v voter) WhyNotVoting() error { return v.kind.whyNotVoting() }
 
 // errConnecting is the reason of a node whose dial may still succeed.
