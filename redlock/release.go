@@ -157,8 +157,8 @@ func (lk *Lock) startUndo(of undoTarget) {
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
 	r.Request.NotAfter = r.Start.Add(lk.keys.longest)
-	h, alone := lk.buildUndo(r, of)
 	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == 0
+	h, alone := lk.buildUndo(r, of)
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
 	lk.keys.undo.Store(r)
 	r.SendBefore(vote.Behind{Round: h.Attempt, Alone: alone}, lk.skipNode).Settle()

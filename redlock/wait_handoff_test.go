@@ -246,3 +246,22 @@ func TestAReleaseWhoseNextHolderIsRefusedIsAnnounced(t *testing.T) {
 		fl.releasedEverywhere("a")
 	})
 }
+
+// The release that such a node gets has nothing to undo if its server executed no acquire of the lock. The
+// node would otherwise send it again until the TTL is over, and Close would wait for it.
+func TestAReleaseWhoseNextHolderIsRefusedIsSentOnceIfThereIsNothingToUndo(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2)
+		l := fl.locker()
+		for _, c := range []string{"SET", "EVALSHA", "EVAL", "INFO"} {
+			fl.masters[2].FailWith(c, scriptRuns)
+		}
+		k := take(t, l, "a", time.Minute)
+		done := wants(bg, l, "a")
+		pass(3 * time.Second) // a check has failed
+		require.NoError(t, k.Release(bg))
+		fl.answered()
+		require.Zero(t, statsOf(l.nodes[2]).ParkedUndos)
+		require.NoError(t, gets(t, done).k.Release(bg))
+	})
+}

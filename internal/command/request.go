@@ -212,9 +212,9 @@ func NewInfo(r *Request) {
 	r.resetOther(Info, infoCall)
 }
 
-// reset empties r except for what its owner sets: NotAfter. It may have been of another kind.
+// reset empties r except for what its owner sets before.
 func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
-	*r = Request{LockArgs: t, Op: op, TTL: ttl, MaxTTL: maxTTL, NotAfter: r.NotAfter}
+	*r = Request{LockArgs: t, Op: op, TTL: ttl, MaxTTL: maxTTL, NotAfter: r.NotAfter, AcquiredHere: r.AcquiredHere}
 }
 
 // resetOther fills r with a request without keys.
