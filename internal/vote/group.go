@@ -22,7 +22,9 @@ type Group struct {
 	// the latency of most grants is then not measured, because reading the clock is costly.
 	OnAnswer func(r *Round, node int, rep command.Reply, took time.Duration, late bool)
 
-	trips []atomic.Int64 // by node: how long it last took to answer an acquire, in nanoseconds; 0: unknown, or silent since
+	// By node: how long an answer to an acquire took when that was last measured (see measure), in
+	// nanoseconds. 0: it was never measured, or the node was silent since.
+	trips []atomic.Int64
 }
 
 // NewGroup completes a group whose exported fields are set.

@@ -19,7 +19,7 @@ const (
 
 // armTieTimeout ends an acquire's vote soon after a tie. If two contenders have a vote each, neither
 // may keep it for the whole node timeout because the deciding node is frozen (docs/dev/rules.md
-// rule 22). Losing is always safe. A distant node gets time according to its own last round trip
+// rule 22). Losing is always safe. A distant node gets time according to its own measured round trip
 // (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
 //
 // Another answer may decide the round before the timer is set here. The timer then finds no node
