@@ -18,10 +18,10 @@ import (
 func TestAConnectionKeepsNoCommandOfABurst(t *testing.T) {
 	merging(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		var sent []weak.Pointer[call]
-		burst := func(make func(token, key string) *call) {
+		burst := func(one func(token, key string) *call) {
 			var all []*call
 			for i := range 100 {
-				c := make(fmt.Sprint("T", i), fmt.Sprint("k", i))
+				c := one(fmt.Sprint("T", i), fmt.Sprint("k", i))
 				all, sent = append(all, c), append(sent, weak.Make(c))
 			}
 			together(n, all...)
