@@ -34,9 +34,7 @@ func (c *channelRights) noteVote(node int, key string, rep command.Reply) {
 		ask, r := &command.Command{}, &command.Request{}
 		command.NewChannelsPing(r, key)
 		ask.Fill(r, node, c)
-		if err := c.nodes[node].Submit(ask, nil); err != nil {
-			ask.Fail(err)
-		}
+		command.Submit(c.nodes[node], ask)
 	})
 }
 

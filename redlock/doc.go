@@ -54,7 +54,7 @@ package redlock
 //	rounds.go, outcome.go                              requests to all nodes, and their errors
 //	lock.go, hold.go, fence.go                         the handle, its text forms and its validity
 //	context.go, context_bind.go                        its context, and contexts that are bound to it
-//	extend.go, repair.go, check.go  requests about a held lock
+//	extend.go, repair.go, check.go                     requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
 //	guard.go, door.go                                  the restart guard; the settings as package doctor reads them
 //	errors.go, loss.go, inspect.go, stats.go           errors, why a lock was lost, who holds a name, what the Locker does now

@@ -29,9 +29,7 @@ func newBroadcast(g *vote.Group, fill func(r *command.Request)) *broadcast {
 		r, c := &b.reqs[i], &b.cmds[i]
 		fill(r)
 		c.Fill(r, i, (*collector)(b))
-		if err := node.Submit(c, nil); err != nil {
-			c.Fail(err)
-		}
+		command.Submit(node, c)
 	}
 	return b
 }

@@ -26,6 +26,14 @@ type Node interface {
 	Submit(c, behind *Command) error
 }
 
+// Submit submits a command to a node, and answers it if the node does not take it. It must be called without
+// a mutex.
+func Submit(n Node, c *Command) {
+	if err := n.Submit(c, nil); err != nil {
+		c.Fail(err)
+	}
+}
+
 // Voter is everything that a node of package pool can do.
 type Voter interface {
 	Node

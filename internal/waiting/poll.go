@@ -60,9 +60,7 @@ func newPoll(w *Waiter, failed []bool) *poll {
 func (p *poll) submit() {
 	for i := range p.cmds {
 		c := &p.cmds[i]
-		if err := p.waiter.table.cfg.Nodes[c.Node].Submit(c, nil); err != nil {
-			c.Fail(err)
-		}
+		command.Submit(p.waiter.table.cfg.Nodes[c.Node], c)
 	}
 }
 
