@@ -213,9 +213,10 @@ func TestALockMovesToAnotherLocker(t *testing.T) {
 	from, to := open(t, nodes), open(t, nodes)
 	answered(t, from)
 	answered(t, to)
-	claim, err := acquired(t, from, "x", 30*time.Second, redlock.WithAutoExtend()).Detach()
+	held := acquired(t, from, "x", 30*time.Second, redlock.WithAutoExtend())
+	heldEverywhere(t, nodes, "x") // Detach withdraws an acquire that was not sent yet
+	claim, err := held.Detach()
 	require.NoError(t, err)
-	heldEverywhere(t, nodes, "x")
 	nodes[2].Kill(t)
 	k, err := to.Resume(t.Context(), claim, redlock.WithAutoExtend())
 	require.NoError(t, err)

@@ -52,3 +52,32 @@ func TestAHolderThatWasNotAskedForIsPolledSoon(t *testing.T) {
 		})
 	}
 }
+
+// It learns soon who was faster: a person may be waiting in front of a terminal.
+func TestAWaiterLearnsWhoWasFaster(t *testing.T) {
+	late.LeaveOut(t, "it measures times")
+	inBubble(t, 3, func(fl *testbed) {
+		var j journal
+		a, b := fl.process().locker(WithOwner("she")), fl.process().locker(WithTrace(j.trace()))
+		k := take(fl.t, a, "a", time.Hour)
+		done := waitingFor(bg, b, "a")
+		j.take()
+		fl.each(func(m *fakeredis.Master) {
+			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
+				if cmd == "SET" {
+					m.Set("a", "they:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
+				}
+				return "", false
+			})
+		})
+		require.NoError(t, k.Release(bg))
+		time.Sleep(waiting.MaxForeignPause + 50*time.Millisecond)
+		lines := j.take()
+		require.Equal(t, `waiting: "they"`, lines[len(lines)-1])
+		fl.each(func(m *fakeredis.Master) {
+			m.Hook(nil)
+			m.Del("a")
+		})
+		require.NoError(t, gets(fl.t, done).k.Release(bg))
+	})
+}

@@ -82,7 +82,7 @@ func (l *look) poll(until clock.Instant) {
 // plan plans an attempt after a release, in place of another one or of a rest; 0: none.
 func (l *look) plan(at clock.Instant) {
 	if at != 0 {
-		at = max(at, l.quiet)
+		at, l.told = max(at, l.quiet), true
 	}
 	l.due, l.rest = at, 0
 }
