@@ -355,23 +355,21 @@ func (fl *testbed) flood(name string) (stop func()) {
 // Announcements without a release make a waiter back off. It notices a release among them within
 // the time between two polls.
 func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
-	for range 3 {
-		inBubble(t, 3, func(fl *testbed) {
-			a, b := fl.locker(), fl.process().locker()
-			k := take(t, a, "a", time.Hour)
-			done := wants(bg, b, "a")
-			fl.settled()
-			stop := fl.flood("a")
-			defer stop()
-			pass(10 * time.Second)
-			require.LessOrEqual(t, fl.masters[0].Commands()["SET"], 25, "less than two a second, and some before")
-			released := time.Now()
-			require.NoError(t, k.Release(bg))
-			w := gets(t, done)
-			require.LessOrEqual(t, w.at.Sub(released), waiting.MaxPollPause)
-			require.NoError(t, w.k.Release(bg))
-		})
-	}
+	inBubble(t, 3, func(fl *testbed) {
+		a, b := fl.locker(), fl.process().locker()
+		k := take(t, a, "a", time.Hour)
+		done := wants(bg, b, "a")
+		fl.settled()
+		stop := fl.flood("a")
+		defer stop()
+		pass(10 * time.Second)
+		require.LessOrEqual(t, fl.masters[0].Commands()["SET"], 25, "less than two a second, and some before")
+		released := time.Now()
+		require.NoError(t, k.Release(bg))
+		w := gets(t, done)
+		require.LessOrEqual(t, w.at.Sub(released), waiting.MaxPollPause)
+		require.NoError(t, w.k.Release(bg))
+	})
 }
 
 // A release right after a false announcement is noticed when the pause is over.

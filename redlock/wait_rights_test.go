@@ -34,7 +34,7 @@ func TestALoneProcessWaitsForNobody(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 4 {
 			all.Go(func() {
-				for range 100 {
+				for range 40 {
 					began := time.Now()
 					k, err := l.Acquire(bg, "own/"+strconv.Itoa(i), time.Minute)
 					require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestALoneProcessWaitsForNobody(t *testing.T) {
 		require.LessOrEqual(t, slowest, 4*trip+5*time.Millisecond, "each goroutine has a name of its own")
 
 		r := race{hold: time.Millisecond}
-		r.run([]*Locker{l}, 4, time.Second)
+		r.run([]*Locker{l}, 4, time.Second/2)
 		require.LessOrEqual(t, slices.Max(r.gaps), 4*trip+5*time.Millisecond, "they share a name")
 		require.NoError(t, r.h.overlap())
 	}
@@ -93,7 +93,7 @@ func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
 					m.Deny(denied...)
 					m.SetDelay(100 * time.Microsecond)
 				})
-				r := race{hold: time.Millisecond}
+				r := race{hold: 4 * time.Millisecond}
 				r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 4, d)
 				longest, turns := r.turns(2)
 				fl.t.Log("longest", longest, "turns", turns)
