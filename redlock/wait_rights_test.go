@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // missing are the optional rights that may be missing, of those that waiting needs and of some others.
@@ -78,29 +79,32 @@ func TestALoneProcessWaitsForNobody(t *testing.T) {
 	}
 }
 
-// Whatever right is missing, two processes that hold one name again and again both have their turns.
+// Whatever right is missing, two processes that hold one name again and again both have their turns, whether a hold
+// takes a part of a streak or more than one.
 func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
 	late.LeaveOut(t, "it counts the turns of two processes")
 	t.Parallel()
 	for what, denied := range missing {
-		d := 3 * time.Second
-		if what == "publish" {
-			d = 12 * time.Second // each turn ends by a poll of the other process
-		}
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, 3, func(fl *testbed) {
-				fl.each(func(m *fakeredis.Master) {
-					m.Deny(denied...)
-					m.SetDelay(100 * time.Microsecond)
+		for hold, d := range map[time.Duration]time.Duration{waiting.MaxStreakTime / 10: 3 * time.Second, waiting.MaxStreakTime * 6 / 5: 6 * time.Second} {
+			longest := time.Second
+			if what == "publish" { // each turn ends by a poll of the other process, which takes place once a second
+				d, longest = 10*d, 10*time.Second
+			}
+			t.Run(what+", holds of "+hold.String(), func(t *testing.T) {
+				inBubble(t, 3, func(fl *testbed) {
+					fl.each(func(m *fakeredis.Master) {
+						m.Deny(denied...)
+						m.SetDelay(100 * time.Microsecond)
+					})
+					r := race{hold: hold}
+					r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 4, d)
+					row, turns := r.turns(2)
+					a, b := float64(turns[0]), float64(turns[1])
+					require.Greater(fl.t, (a+b)*(a+b)/(2*(a*a+b*b)), 0.8, "Jain's index of %v", turns)
+					require.Less(fl.t, time.Duration(row)*hold, longest, "without the other process")
+					require.NoError(fl.t, r.h.overlap())
 				})
-				r := race{hold: 4 * time.Millisecond}
-				r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 4, d)
-				longest, turns := r.turns(2)
-				fl.t.Log("longest", longest, "turns", turns)
-				a, b := float64(turns[0]), float64(turns[1])
-				require.Greater(fl.t, (a+b)*(a+b)/(2*(a*a+b*b)), 0.8, "Jain's index")
-				require.NoError(fl.t, r.h.overlap())
 			})
-		})
+		}
 	}
 }

@@ -249,7 +249,8 @@ func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration
 func (t *Table) maxPause() time.Duration { return max(MaxPollPause, t.cfg.Backoff.Max) }
 
 // pollPause returns the time to the next poll. soon is for a holder that may not announce its release, or of which
-// nothing is known. The first pause spreads waiters that were woken together.
+// nothing is known. The first pause spreads waiters that were woken together, and no pause is always the same, so
+// that polls do not always meet the holds of another process.
 func (t *Table) pollPause(first, soon bool) time.Duration {
 	switch longest := t.maxPause(); {
 	case soon:
@@ -257,7 +258,7 @@ func (t *Table) pollPause(first, soon bool) time.Duration {
 	case first:
 		return longest*3/4 + rand.N(longest/4)
 	default:
-		return longest * 31 / 32
+		return longest*7/8 + rand.N(longest/8)
 	}
 }
 

@@ -55,10 +55,11 @@ type Waiter struct {
 
 	// Used only by the waiter's own goroutine:
 	pause   Backoff
-	reason  Reason // why it made the last attempt
-	tokens  string // that held the names after the last query for them
-	vain    int    // successive attempts after messages while the same tokens held the names
-	foreign bool   // one of them was not from this library
+	reason  Reason        // why it made the last attempt
+	tokens  string        // that held the names after the last query for them
+	changed clock.Instant // when others held them than before; 0: never
+	vain    int           // successive attempts after messages while the same tokens held the names
+	foreign bool          // one of them was not from this library
 }
 
 // phase is the state of a waiter with regard to handoffs.
@@ -254,7 +255,7 @@ func (w *Waiter) yieldLocked() bool {
 func (w *Waiter) failedLocked(seen Contention) step {
 	t, l := w.table, &w.look
 	now := t.now()
-	changing := w.noteTokens(seen)
+	changing := w.noteTokens(now, seen)
 	w.noteMessageLocked(now)
 	if seen.Refused {
 		w.noteRefusalLocked(now, seen.Took)
@@ -285,19 +286,21 @@ func (w *Waiter) failedLocked(seen Contention) step {
 }
 
 // noteTokens records which tokens hold the names. If the same ones do after an expiry, their holder extends them, and
-// expiries no longer wake the waiter. It reports whether others held them before.
-func (w *Waiter) noteTokens(seen Contention) (changing bool) {
+// expiries no longer wake the waiter. It reports whether others held them a short time ago.
+func (w *Waiter) noteTokens(now clock.Instant, seen Contention) (changing bool) {
 	switch {
 	case seen.Assumed:
 		return false // nothing was seen
 	case seen.Tokens != w.tokens || seen.Tokens == "":
-		changing = seen.Tokens != "" && w.tokens != ""
+		if seen.Tokens != "" && w.tokens != "" {
+			w.changed = now
+		}
 		w.tokens, w.look.renewing, w.vain = seen.Tokens, false, 0
 	case w.reason == ByExpiry:
 		w.look.renewing = true
 	}
 	w.foreign = seen.Foreign
-	return changing
+	return seen.Tokens != "" && w.changed != 0 && now.Sub(w.changed) < busy
 }
 
 // noteMessageLocked makes pauses, which double, if attempts after many messages were in vain.
@@ -334,9 +337,12 @@ func (w *Waiter) noteRefusalLocked(now clock.Instant, took time.Duration) {
 // whole milliseconds.
 const ExpiryMargin = 2 * time.Millisecond
 
-// maxBusyPause bounds the pause between the attempts of a waiter that hears of no release and sees that the names
-// change hands. Processes that can't know that it waits leave blindPause for it.
-const maxBusyPause = blindPause
+// A waiter that hears of no release, and has seen within the time busy that the names changed hands, pauses for about
+// maxBusyPause at most. Processes that can't know that it waits leave blindPause for it.
+const (
+	maxBusyPause = blindPause
+	busy         = 4 * MaxStreakTime
+)
 
 // MayAssumeHeld reports whether a refusal needs no query for its reason: after a release others were faster.
 // Now and then it is queried nevertheless.
