@@ -174,6 +174,7 @@ func payUntilPaid(ctx context.Context, s *payments.Service, invoice int64) error
 
 // These are the claims of docs/payments.md.
 func TestPayments(t *testing.T) {
+	t.Parallel()
 	o := openOffice(t)
 	t.Run("an invoice is paid once wherever its holder is killed", func(t *testing.T) { testKilled(t, o) })
 	t.Run("only a key of the invoice keeps a crash from charging twice", func(t *testing.T) { testKeys(t, o) })

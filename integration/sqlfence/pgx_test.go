@@ -19,6 +19,7 @@ import (
 // The statements and the decisions are those of Fences.Check, which the suite tests. These tests show that pgx
 // executes them.
 func TestPgx(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.Start(t, 3)
 	url := startPostgres(t)
 	s := &suite{

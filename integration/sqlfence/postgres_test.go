@@ -14,11 +14,13 @@ import (
 )
 
 func TestPostgres(t *testing.T) {
+	t.Parallel()
 	run(t, openPostgres)
 }
 
 // Two transactions that each read what the other one writes cannot both commit.
 func TestACommitThatPostgresRejectsIsRetryable(t *testing.T) {
+	t.Parallel()
 	d := openPostgres(t)
 	var errs []error
 	first, second := begin(t, d.DB, sql.LevelSerializable), begin(t, d.DB, sql.LevelSerializable)
@@ -39,6 +41,7 @@ func TestACommitThatPostgresRejectsIsRetryable(t *testing.T) {
 
 // The transaction has the smaller of its own bound and that of the Fences.
 func TestTheWaitOnPostgresIsTheSmallerBound(t *testing.T) {
+	t.Parallel()
 	d := openPostgres(t)
 	lock := acquire(t, openLocker(t, redistest.Start(t, 3)), "smaller")
 	for set, want := range map[string]string{"0": "1500ms", "1ms": "1ms", "1s": "1s", "1500ms": "1500ms", "1501ms": "1500ms", "1h": "1500ms", "24d": "1500ms"} {
@@ -57,6 +60,7 @@ func TestTheWaitOnPostgresIsTheSmallerBound(t *testing.T) {
 
 // A user who may not see what others do gets less, and no other error.
 func TestAUserWithoutRightsIsToldTheProcess(t *testing.T) {
+	t.Parallel()
 	url := startPostgres(t)
 	d := open(t, sqlfence.Postgres, "pgx", url+"?application_name=billing", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
 	d.exec(t, "CREATE ROLE clerk LOGIN PASSWORD '"+password+"'")
@@ -76,6 +80,7 @@ func TestAUserWithoutRightsIsToldTheProcess(t *testing.T) {
 
 // The statement of the README shows who waits for whom. The wait ends with the process that it shows.
 func TestTheStatementOfTheREADMEShowsWhoWaitsForWhom(t *testing.T) {
+	t.Parallel()
 	d := openPostgres(t)
 	fences := d.fences(t, "locks-1")
 	lock := acquire(t, openLocker(t, redistest.Start(t, 3)), "waits")

@@ -33,6 +33,7 @@ func blocks(t *testing.T, language string) (texts []string) {
 // The quick start runs as a reader runs it, in several processes at once. The first one also creates
 // the tables.
 func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
+	t.Parallel()
 	programs := blocks(t, "go")
 	require.Len(t, programs, 3, "the quick start, that of pgx, and a test")
 	nodes := redistest.Start(t, 3)
@@ -76,6 +77,7 @@ func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
 
 // The README's test for a service passes.
 func TestTheTestForAServicePasses(t *testing.T) {
+	t.Parallel()
 	programs := blocks(t, "go")
 	require.Len(t, programs, 3)
 	file := filepath.Join(t.TempDir(), "service_test.go")

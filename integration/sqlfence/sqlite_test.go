@@ -12,11 +12,15 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 )
 
-func TestSQLite(t *testing.T) { run(t, openSQLite) }
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	run(t, openSQLite)
+}
 
 // A transaction that reads first sees the database as it was then. So it cannot write after another
 // one has: SQLite answers SQLITE_BUSY_SNAPSHOT.
 func TestACheckAfterAReadIsRejectedBySQLite(t *testing.T) {
+	t.Parallel()
 	s := &suite{first: openLocker(t, redistest.Start(t, 3)), database: openSQLite(t), namespace: "snapshot"}
 	s.fences = s.database.fences(t, s.namespace)
 	lock := acquire(t, s.first, "snapshot")
@@ -32,6 +36,7 @@ func TestACheckAfterAReadIsRejectedBySQLite(t *testing.T) {
 
 // Without WAL a commit has to wait for those that read.
 func TestACommitThatSQLiteRejectsIsRetryable(t *testing.T) {
+	t.Parallel()
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "test.db"))
 	require.NoError(t, err)
 	defer db.Close()
@@ -52,6 +57,7 @@ func TestACommitThatSQLiteRejectsIsRetryable(t *testing.T) {
 
 // The connection's busy_timeout bounds the wait. The error says which lock has waited.
 func TestTheWaitOnSQLiteIsThatOfTheConnection(t *testing.T) {
+	t.Parallel()
 	d := openSQLite(t)
 	lock := acquire(t, openLocker(t, redistest.Start(t, 3)), "waits")
 	hasty, err := sql.Open("sqlite", d.file+"&_pragma=busy_timeout(50)")

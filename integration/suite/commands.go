@@ -28,7 +28,7 @@ const module = "github.com/quorumlock/go-redlock"
 
 // lanes is how many processes share the tests of the folder integration. Each has servers of its own.
 // Many of these tests wait, for an election or for a TTL.
-const lanes = 5
+const lanes = 7
 
 // command is a program that prints what `go test -json` prints.
 type command struct {
