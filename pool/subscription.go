@@ -158,12 +158,16 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	var writer sync.WaitGroup
 	writer.Go(p.write)
 	// This goroutine is the reader. When it ends, fail releases the writer.
-	p.fail(p.read())
+	err = p.read()
+	p.fail(err)
 	writer.Wait()
 	// Only now, when neither goroutine uses the connection.
 	c.close()
 	if p.received.Load() > 0 {
 		heard = s.node.cfg.Clock.Now().Sub(began)
+	}
+	if errors.Is(err, ErrReplyLimit) {
+		return heard, err // redigo closes the socket before read returns, so the writer may have failed first
 	}
 	return heard, p.err
 }
