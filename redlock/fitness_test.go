@@ -112,6 +112,7 @@ func TestANodeThatBecomesUnfitDuringAHoldIsStillReleased(t *testing.T) {
 		require.Empty(t, fl.left())
 		fl.masters[0].SetInfo("role", "")
 		time.Sleep(recheckAfter + time.Millisecond)
+		fl.answered() // the check, too
 		k, err = l.Acquire(bg, "x", time.Minute)
 		require.NoError(t, err)
 		fl.answered()

@@ -44,7 +44,9 @@ func (fl *testbed) quotas(least, most, all int) {
 			sum += n
 		}
 		polls := m.Commands()["PTTL"]
-		if !late.On() {
+		if late.On() {
+			most, all = most+2, all+2 // it takes longer
+		} else {
 			require.GreaterOrEqual(fl.t, polls, least, "%v", m.Commands())
 		}
 		require.LessOrEqual(fl.t, polls, most, "%v", m.Commands())
@@ -259,7 +261,7 @@ func TestAPollRefreshesHowLongALockIsHeld(t *testing.T) {
 		var held *HeldError
 		require.ErrorAs(t, (<-done).err, &held)
 		require.Equal(t, "she", held.Owner)
-		require.InDelta(t, 13, held.Remaining.Seconds(), 1.1+lateness().Seconds())
+		require.InDelta(t, 13, held.Remaining.Seconds(), 1.1+2*lateness().Seconds())
 	})
 }
 
@@ -387,7 +389,7 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 		require.Positive(t, fl.count("SET"), "it was followed by an attempt")
 		released := time.Now()
 		require.NoError(t, k.Release(bg))
-		require.LessOrEqual(t, gets(t, done).at.Sub(released), pause)
+		require.LessOrEqual(t, gets(t, done).at.Sub(released), pause+lateness())
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
@@ -167,6 +168,7 @@ func TestANameThatIsTakenWithoutWaitingIsNotListenedToForEver(t *testing.T) {
 			require.NoError(t, gets(t, wants(bg, b, "a")).k.Release(bg))
 		}
 		fl.answered()
+		pass(3 * lateness()) // a late master counts a subscription that has ended
 		quiet(t, b)
 	})
 }
@@ -259,7 +261,7 @@ func TestTheEndOfAQuorumIsWaitedForAndNotThatOfAllKeys(t *testing.T) {
 			m.Set("a", "x", time.Duration(1+2*i)*100*time.Millisecond)
 		}
 		took := gets(t, wants(bg, fl.locker(), "a")).took
-		require.InDelta(t, 0.3, took.Seconds(), 0.01+lateness().Seconds())
+		require.InDelta(t, 0.3, took.Seconds(), 0.01+2*lateness().Seconds())
 	})
 }
 
@@ -297,6 +299,7 @@ func TestOneAnnouncementIsFollowedSoonAndNotAtOnce(t *testing.T) {
 // Others took an attempt for a holder, and it is given up because its quorum came too late. The
 // waiters must be notified of that.
 func TestAnAttemptThatWasWonAndGivenUpIsAnnounced(t *testing.T) {
+	late.LeaveOut(t, "it measures times")
 	inBubble(t, 3, func(fl *testbed) {
 		a, b := fl.process().locker(WithNodeTimeout(900*time.Millisecond)), fl.process().locker(longBackoff)
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(490 * time.Millisecond) })
