@@ -194,10 +194,10 @@ func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
 	defer shutDownA()
 	first := next()
 	require.Equal(t, "a", first.name)
+	heldEverywhere(t, nodes, "x") // by a, before b has votes
 	shutDownB := campaign("b")
 	defer shutDownB()
 
-	heldEverywhere(t, nodes, "x")
 	nodes[0].Restart(t) // without the key
 	left := func() int64 {
 		ms, err := redis.Int64(nodes[1].Do(t, "PTTL", "x"), nil)

@@ -260,6 +260,7 @@ func awaitAttempts(t *testing.T, nodes []*redistest.Node, waiting ...*redlock.Lo
 // Ten processes that wait for a lock, and its holder, cost each server at most 15 commands a
 // second, including those inside scripts.
 func TestWakeCostsOfTenProcesses(t *testing.T) {
+	late.LeaveOut(t, "it counts the commands of some seconds")
 	nodes := masters(t, 3)
 	holder := open(t, nodes, redlock.WithOwner("holder"))
 	k := acquired(t, holder, "ten", 30*time.Second, redlock.WithAutoExtend())
