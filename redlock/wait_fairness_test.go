@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -159,6 +160,29 @@ func TestADistantProcessIsNotStarved(t *testing.T) {
 		t.Log("longest", longest, "turns", turns)
 		require.LessOrEqual(t, longest, 10*waiting.MaxStreak)
 	})
+}
+
+// How long a release takes must not count as the time that was left to others, and it must not end a streak: one of
+// two processes would never have the lock.
+func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of two processes of which one is farther away")
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, c := range []struct{ near, far, hold time.Duration }{
+		{ms, 3 * ms / 2, ms}, {2 * ms, 3 * ms, 60 * ms}, {ms, 5 * ms, 30 * ms}, {5 * ms, 40 * ms, 30 * ms}, {20 * ms, 40 * ms, 0},
+	} {
+		t.Run(fmt.Sprintf("%v and %v away, holds of %v", c.near, c.far, c.hold), func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				lockers := []*Locker{fl.process().far(c.near), fl.process().far(c.far)}
+				fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
+				r := race{hold: c.hold}
+				r.run(lockers, 1, 6*time.Second)
+				_, turns := r.turns(2)
+				require.Greater(fl.t, turns[1], 12, "of %v", turns)
+				require.NoError(fl.t, r.h.overlap())
+			})
+		})
+	}
 }
 
 // docs/dev/hazards.md H80: 32 contenders run in four processes, 5 ms away from the nodes. A free

@@ -39,8 +39,11 @@ type streak struct {
 }
 
 // holdBegins records a hold that was not handed off. It continues the streak if other processes had
-// less time than pause to acquire the name.
+// less time than pause to acquire the name. Those that are known to wait may be far away.
 func (s *streak) holdBegins(at clock.Instant, pause time.Duration) {
+	if s.others {
+		pause = max(pause, maxSlot)
+	}
 	if s.holds == 0 || at.Sub(s.releasedAt) >= pause {
 		s.holds, s.start, s.waited = 0, at, s.age(at)
 	}
@@ -105,16 +108,16 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 		return 0
 	}
 	s.mustYield = false
-	s.waits(now)
+	s.waits(max(s.releasedAt, now.Add(-minSlot))) // an age of 0 would be unknown
 	pause := blindPause
 	if s.others {
 		pause = s.afterOwn(draw())
 	}
 	until := s.releasedAt.Add(pause)
+	s.yielded = s.others && now.Sub(s.releasedAt) < maxSlot // the release may have taken as long
 	if !until.After(now) {
 		return 0
 	}
-	s.yielded = s.others
 	return until
 }
 

@@ -67,6 +67,12 @@ func TestWhatLetsOthersInEndsARow(t *testing.T) {
 	p.holdBegins(clock.Instant(time.Millisecond), time.Millisecond)
 	require.Zero(t, p.holds)
 	p.holdEnds(0, false)
+	p.others = true
+	p.holdBegins(clock.Instant(maxSlot-1), time.Millisecond)
+	require.EqualValues(t, 1, p.holds, "those that wait may be far away")
+	p.holdBegins(clock.Instant(maxSlot), time.Millisecond)
+	require.Zero(t, p.holds)
+	p.holdEnds(0, false)
 	p.mustYield, p.joined, p.holds = true, 0, 1
 	p.lostTo(5)
 	require.Zero(t, p.holds)
@@ -86,7 +92,7 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 		p.mustYield = true
 		until := p.yieldUntil(now)
 		require.False(t, p.mustYield)
-		require.Equal(t, now, p.joined, "its next wait begins")
+		require.Equal(t, p.releasedAt, p.joined, "its next wait begins")
 		return until.Sub(p.releasedAt)
 	}
 	require.Equal(t, minSlot, yields())
@@ -109,9 +115,17 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 	require.Equal(t, maxSlot, yields())
 
 	p.holdBegins(now, time.Millisecond)
-	p.mustYield = true
-	require.Zero(t, p.yieldUntil(p.releasedAt.Add(time.Second)), "they had the time since the release")
+	p.mustYield, p.slot = true, minSlot
+	require.Zero(t, p.yieldUntil(p.releasedAt.Add(2*minSlot)), "the release took longer than the slot")
+	p.holdBegins(now.Add(2*minSlot), time.Millisecond)
+	require.Equal(t, 2*minSlot, p.slot, "nobody took it in that time either")
+	require.NotZero(t, p.waited, "an age of 0 would be unknown")
+
+	p.mustYield, p.joined = true, 0
+	now = p.releasedAt.Add(time.Second)
+	require.Zero(t, p.yieldUntil(now), "they had the time since the release")
 	require.False(t, p.yielded)
+	require.Equal(t, now.Add(-minSlot), p.joined, "it did not wait meanwhile")
 }
 
 // A lone process may not lose more than a twentieth of its time to processes of which it cannot know.
