@@ -30,6 +30,7 @@ type streak struct {
 	joined     clock.Instant // since when this process waits for its turn; 0 if it does not
 	waited     time.Duration // how long it had waited for the present one; 0 if it had not
 	seenAt     clock.Instant // when another process was last seen; 0: never
+	heardAt    clock.Instant // when a release of another process was last heard; 0: never
 	said       time.Duration // the age in the announcement of the last release; 0 if it said none
 	holds      uint8         // by handoff or new acquisition, up to MaxStreak
 	others     bool          // other processes wait, as the nodes last reported
@@ -41,7 +42,7 @@ type streak struct {
 // holdBegins records a hold that was not handed off. It continues the streak if other processes had
 // less time than pause to acquire the name. Those that are known to wait may be far away.
 func (s *streak) holdBegins(at clock.Instant, pause time.Duration) {
-	if s.others {
+	if s.others && s.heardAt <= s.releasedAt {
 		pause = max(pause, maxSlot)
 	}
 	if s.holds == 0 || at.Sub(s.releasedAt) >= pause {
@@ -127,6 +128,7 @@ func (s *streak) hears(now clock.Instant, r release) bool {
 	if r.age != 0 && r.age == s.said {
 		return false
 	}
+	s.heardAt = now
 	s.otherSeen()
 	return true
 }

@@ -70,6 +70,11 @@ func TestWhatLetsOthersInEndsARow(t *testing.T) {
 	p.others = true
 	p.holdBegins(clock.Instant(maxSlot-1), time.Millisecond)
 	require.EqualValues(t, 1, p.holds, "those that wait may be far away")
+	p.hears(clock.Instant(maxSlot-1), release{age: time.Second})
+	p.holdBegins(clock.Instant(maxSlot-1), time.Millisecond)
+	require.Zero(t, p.holds, "another process had its turn")
+	p.holdEnds(0, false)
+	p.heardAt = 0
 	p.holdBegins(clock.Instant(maxSlot), time.Millisecond)
 	require.Zero(t, p.holds)
 	p.holdEnds(0, false)
