@@ -258,7 +258,7 @@ func (t *Table) pollPause(first, soon bool) time.Duration {
 	case first:
 		return longest*3/4 + rand.N(longest/4)
 	default:
-		return longest*7/8 + rand.N(longest/8)
+		return longest*15/16 + rand.N(longest/16)
 	}
 }
 
