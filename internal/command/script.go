@@ -21,8 +21,17 @@ type Script struct {
 	load *Request  // loads it
 }
 
+// scripts are all scripts.
+var scripts []*Script
+
+// Scripts returns all scripts.
+func Scripts() []*Script { return scripts }
+
 func script(name, hash string, parts ...string) *Script {
-	return &Script{Name: name, Source: strings.Join(parts, ""), Hash: hash, hash: hash}
+	s := &Script{Name: name, Source: strings.Join(parts, ""), Hash: hash, hash: hash, bit: 1 << len(scripts), load: &Request{}}
+	s.load.resetOther(Ping, &call{name: "SCRIPT", args: []any{"LOAD", s.Source}})
+	scripts = append(scripts, s)
+	return s
 }
 
 // call appends what a call names the script by: its hash, or its text.
@@ -31,14 +40,6 @@ func (s *Script) call(args []any, source bool) (name string, all []any) {
 		return "EVAL", append(args, s.Source)
 	}
 	return "EVALSHA", append(args, s.hash)
-}
-
-func init() {
-	for i, s := range Scripts() {
-		s.bit = 1 << i
-		s.load = &Request{}
-		s.load.resetOther(Ping, &call{name: "SCRIPT", args: []any{"LOAD", s.Source}})
-	}
 }
 
 // ScriptSet is a set of scripts, such as those that are loaded on a connection.
@@ -66,23 +67,6 @@ func (s *ScriptSet) Add(c *Command) *Command {
 type scriptPair struct {
 	plain   *Script
 	guarded *Script // with the restart guard; nil if there is no difference
-}
-
-// Scripts returns all scripts.
-func Scripts() []*Script {
-	all := []*Script{verifyScript, pingScript, sweepScript, channelsScript}
-	for _, pair := range []scriptPair{
-		acquireScripts, acquireFencedScripts, extendScripts, extendFencedScripts, confirmScripts, repairScripts, repairFencedScripts,
-		releaseScripts, announceScripts, passScripts, shortenScripts, inspectScripts,
-		mergedReleaseScripts, mergedAcquireScripts, mergedAcquireFencedScripts,
-	} {
-		for _, s := range []*Script{pair.plain, pair.guarded} {
-			if s != nil {
-				all = append(all, s)
-			}
-		}
-	}
-	return all
 }
 
 // The scripts. Their parts are in lua.go, and those of the guard in guard.go.
