@@ -1,9 +1,5 @@
 package command
 
-import (
-	"strconv"
-)
-
 // Op is the operation that a request asks of a node.
 type Op uint8
 
@@ -24,36 +20,13 @@ const (
 	Sweep           // delete each key that holds its own token; its answer is not needed
 )
 
-// String returns the operation's name, as errors show it.
-func (op Op) String() string {
-	switch op {
-	case Acquire:
-		return "acquire"
-	case Confirm:
-		return "confirm"
-	case Repair:
-		return "repair"
-	case Extend:
-		return "extend"
-	case Release:
-		return "release"
-	case Shorten:
-		return "shorten"
-	case Inspect:
-		return "inspect"
-	case Poll:
-		return "poll"
-	case Sweep:
-		return "sweep"
-	case Ping:
-		return "ping"
-	case VerifyMarker:
-		return "verify"
-	case Info:
-		return "info"
-	}
-	return "op(" + strconv.Itoa(int(op)) + ")"
+var names = [...]string{
+	Acquire: "acquire", Confirm: "confirm", Repair: "repair", Extend: "extend", Release: "release", Shorten: "shorten",
+	Inspect: "inspect", Ping: "ping", VerifyMarker: "verify", Info: "info", Poll: "poll", Sweep: "sweep",
 }
+
+// String returns the operation's name, as errors show it.
+func (op Op) String() string { return names[op] }
 
 // Creates reports whether the operation may create a key. A node sends such a command at most
 // once. If its connection is lost before the answer, the server may still execute the command

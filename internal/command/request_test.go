@@ -135,7 +135,6 @@ func TestOnlyAnAcquireCreatesAndOnlyUndosUndo(t *testing.T) {
 		command.Ping:         {"ping", false, false},
 		command.Poll:         {"poll", false, false},
 		command.Sweep:        {"sweep", false, false},
-		command.Op(99):       {"op(99)", false, false},
 	} {
 		require.Equal(t, want.name, op.String())
 		require.Equal(t, want.creates, op.Creates(), want.name)
