@@ -154,7 +154,7 @@ func (sh *shard) end() {
 	pl.mu.Unlock()
 	// fail may be called without the mutex, and must be: it closes a socket.
 	if pc != nil {
-		pc.fail(errNoMaster)
+		pc.raw.fail(errNoMaster)
 	}
 	sh.node.workers.Wait()
 }

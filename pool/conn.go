@@ -14,17 +14,13 @@ import (
 )
 
 // pipeConn is one connection of a pipeline. Its reader is the goroutine that calls run. Its
-// writer is a second goroutine. The reader alone reads, and the writer alone writes. fail, which
-// any goroutine may call, ends both.
+// writer is a second goroutine. The reader alone reads, and the writer alone writes. rawConn.fail ends both.
 type pipeConn struct {
 	pipeline *pipeline
 	raw      *rawConn
 	facts    facts // changed by the reader, under pipeline.mu
 
 	wake   signal.Signal // wakes the writer: see wakeLocked
-	dead   chan struct{} // closed by fail
-	once   sync.Once
-	err    error // the reason; readable once dead is closed
 	writer sync.WaitGroup
 
 	// Guarded by pipeline.mu:
@@ -59,7 +55,7 @@ type incoming struct {
 func newPipeConn(pl *pipeline, s *rawConn, f facts) *pipeConn {
 	unfit := unfitError(pl.node.kind.faults(f.Facts))
 	pc := &pipeConn{
-		pipeline: pl, raw: s, facts: f, wake: signal.New(), dead: make(chan struct{}),
+		pipeline: pl, raw: s, facts: f, wake: signal.New(),
 		merge: newMergeStates(pl.node), admission: admission{unfit: unfit},
 	}
 	pc.guard.conn = pc
@@ -73,7 +69,7 @@ func (pc *pipeConn) run() error {
 	}
 	// The writer starts only now: the handshake, which wrote before, is over.
 	pc.writer.Go(pc.write)
-	pc.fail(pc.read())
+	pc.raw.fail(pc.read())
 	pc.writer.Wait()
 	pc.pipeline.mu.Lock()
 	// No goroutine of the connection is left, so nothing can start the watchdog again.
@@ -81,32 +77,8 @@ func (pc *pipeConn) run() error {
 		pc.watchTimer.Stop()
 	}
 	pc.pipeline.mu.Unlock()
-	return pc.err
+	return pc.raw.err
 }
-
-// fail ends the connection. The first reason counts. Closing the socket releases a reader or
-// writer that is blocked on it.
-func (pc *pipeConn) fail(err error) {
-	pc.once.Do(func() {
-		// Set before dead is closed, which makes it readable for all goroutines.
-		pc.err = pc.raw.reason(err)
-		close(pc.dead)
-		pc.raw.abort()
-	})
-}
-
-// isDead reports whether fail was called.
-func (pc *pipeConn) isDead() bool {
-	select {
-	case <-pc.dead:
-		return true
-	default:
-		return false
-	}
-}
-
-// silent reports whether the watchdog ended the connection. The server may then be frozen.
-func (pc *pipeConn) silent() bool { return pc.isDead() && errors.Is(pc.err, ErrSilent) }
 
 // read matches replies to commands in order, until the connection ends. The order is that of
 // unanswered, which takeBatch fills before the bytes are written.
@@ -158,7 +130,7 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 // before its answer, because the answer says whether another one follows.
 func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
-		pc.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
+		pc.raw.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
 	}
 	if c.Op == command.Info {
 		pc.onInfo(v, withheld(err, pc.raw.password))

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
@@ -24,27 +25,34 @@ type rawConn struct {
 	// password is what AUTH sent, which no error may show. The handshake sets it, and ends before
 	// the goroutines that read it start, so it needs no mutex.
 	password string
-	// closeReason is why the library closed the connection. It is atomic because closeFor runs on
-	// other goroutines than the reader and the writer.
-	closeReason atomic.Pointer[error]
-	aborted     atomic.Bool
+
+	failed  sync.Once
+	dead    chan struct{} // closed by fail
+	err     error         // the reason; readable once dead is closed
+	aborted atomic.Bool
 }
 
-// closeFor closes the connection because the library decided so. Only the first reason is kept. It is
-// stored before the socket is closed, because the reader then notices only the closing and looks up
-// the reason.
-func (rc *rawConn) closeFor(why error) {
-	rc.closeReason.CompareAndSwap(nil, &why)
-	rc.abort()
+// newRawConn returns a connection without the layers below c.
+func newRawConn(c redis.Conn) *rawConn { return &rawConn{redis: c, dead: make(chan struct{})} }
+
+// fail ends the connection, for its reader, its writer or anybody else. The first reason counts. Closing the
+// socket releases a reader or writer that is blocked on it.
+func (rc *rawConn) fail(err error) {
+	rc.failed.Do(func() {
+		rc.err = err
+		close(rc.dead)
+		rc.abort()
+	})
 }
 
-// reason returns why the connection ended: what closeFor was given, or else err, which is what the
-// reader or the writer noticed.
-func (rc *rawConn) reason(err error) error {
-	if why := rc.closeReason.Load(); why != nil {
-		return *why
+// isDead reports whether fail was called.
+func (rc *rawConn) isDead() bool {
+	select {
+	case <-rc.dead:
+		return true
+	default:
+		return false
 	}
-	return err
 }
 
 // abort closes the connection at once, whatever the server does. It is safe while other goroutines
@@ -84,7 +92,9 @@ func (c *Config) dial(ctx context.Context) (*rawConn, error) {
 		return nil, err
 	}
 	in := newBoundedConn(conn, replyLimits)
-	return &rawConn{redis: redis.NewConn(in, 0, 0), raw: out.Conn, writer: out, in: in}, nil
+	rc := newRawConn(redis.NewConn(in, 0, 0))
+	rc.raw, rc.writer, rc.in = out.Conn, out, in
+	return rc, nil
 }
 
 // at returns the Config of a server whose address Sentinels or a slot map named.

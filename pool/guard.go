@@ -115,7 +115,7 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	// The connection ends before the pending replies are answered, so the attempts that follow wait
 	// for the next one.
 	if outdated {
-		pc.fail(errRoleChanged)
+		pc.raw.fail(errRoleChanged)
 	}
 	now := n.cfg.Clock.Now()
 	pc.pipeline.mu.Lock()

@@ -172,7 +172,7 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	next.parse(reply, err)
 	// An unreadable INFO does not show another server. It makes the server unfit below.
 	if next.Unread == "" && !next.SameServer(pc.facts.Facts) {
-		pc.fail(errRoleChanged)
+		pc.raw.fail(errRoleChanged)
 		return
 	}
 	// Computed before the lock, because it builds texts.

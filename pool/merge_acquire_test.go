@@ -476,7 +476,7 @@ func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
 // A batch counts all commands that are set aside.
 func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()})
-	k := newPipeConn(newPipeline(n), &rawConn{}, facts{Facts: sound()})
+	k := newPipeConn(newPipeline(n), newRawConn(nil), facts{Facts: sound()})
 	k.loaded = ^command.ScriptSet(0)
 	for i := range 2 * maxBatch {
 		c := announcing("T", fmt.Sprint("k", i))

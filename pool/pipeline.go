@@ -117,8 +117,8 @@ func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
 		// A short connection counts as a failed dial. The pause then grows, so that a server
 		// that accepts connections only to drop them is not dialled without pause.
 		well := b.ended(lived)
-		if pc.silent() {
-			pl.failUnsent(err) // nothing suggests that a dial would succeed now
+		if errors.Is(err, ErrSilent) {
+			pl.failUnsent(err) // the server may be frozen: nothing suggests that a dial would succeed now
 		} else if well {
 			// Queued commands remain: failUnsent is not called, and the next dial follows
 			// without a pause.
@@ -269,6 +269,6 @@ func (pl *pipeline) close() {
 		c.Fail(ErrClosed)
 	}
 	if pc != nil {
-		pc.fail(ErrClosed)
+		pc.raw.fail(ErrClosed)
 	}
 }

@@ -418,9 +418,9 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 		l := n.pipeline
 		k := l.conn
 		sent := k.commandsSent
-		k.once.Do(func() { // as fail does, but without the reader noticing
-			k.err = ErrDisconnected
-			close(k.dead)
+		k.raw.failed.Do(func() { // as fail does, but without the reader noticing
+			k.raw.err = ErrDisconnected
+			close(k.raw.dead)
 		})
 		c := acquiring("A", longTTL, "k").on(n)
 		synctest.Wait() // the writer could have written it
@@ -573,7 +573,7 @@ func TestAConnectionToAFormerMasterEndsBeforeItsCallerIsAnswered(t *testing.T) {
 		m.FailWith("SET", "READONLY You can't write against a read only replica.")
 		pc, ended := n.pipeline.conn, false
 		c := acquiring("A", longTTL, "k")
-		c.To = answered(func() { ended = pc.isDead() })
+		c.To = answered(func() { ended = pc.raw.isDead() })
 		c.on(n)
 		synctest.Wait()
 		require.True(t, ended)

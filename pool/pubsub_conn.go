@@ -3,7 +3,6 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,24 +20,11 @@ const pingEvery = 5 * time.Second
 var errUnwanted = errors.New("no channels")
 
 // pubsubConn is one connection of a subscription. Two goroutines use it: write alone writes to
-// it, and read alone reads. fail, which either may call, ends both.
+// it, and read alone reads. rawConn.fail, which either may call, ends both.
 type pubsubConn struct {
 	s        *subscription
 	raw      *rawConn
-	dead     chan struct{}
-	once     sync.Once
-	err      error
 	received atomic.Int64 // replies received
-}
-
-// fail ends the connection. The first reason counts. Closing the socket releases a reader or
-// writer that is blocked on it.
-func (pc *pubsubConn) fail(err error) {
-	pc.once.Do(func() {
-		pc.err = err
-		close(pc.dead)
-		pc.raw.abort()
-	})
 }
 
 // write writes all commands: subscriptions when they change, and pings.
@@ -59,7 +45,7 @@ func (pc *pubsubConn) write() {
 			before = now
 		}
 		if err != nil {
-			pc.fail(err)
+			pc.raw.fail(err)
 			return
 		}
 	}
@@ -70,8 +56,8 @@ func (pc *pubsubConn) write() {
 func (pc *pubsubConn) writeUntil(over <-chan struct{}) error {
 	for {
 		select {
-		case <-pc.dead:
-			return pc.err
+		case <-pc.raw.dead:
+			return pc.raw.err
 		case <-over:
 			return nil
 		// One signal may stand for many changes. writeChanges takes all of them.

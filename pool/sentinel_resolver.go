@@ -69,7 +69,7 @@ func (sr *sentinelResolver) stop() {
 }
 
 // recordAnswer stores the answer of a Sentinel. It ends the connections to a former master after
-// the mutex is released, because closeFor wakes their goroutines.
+// the mutex is released, because fail wakes their goroutines.
 func (sr *sentinelResolver) recordAnswer(index int, n answer) {
 	sr.mu.Lock()
 	// The newest answer of a Sentinel replaces the one before, so each Sentinel counts once.
@@ -78,7 +78,7 @@ func (sr *sentinelResolver) recordAnswer(index int, n answer) {
 	to := sr.master
 	sr.mu.Unlock()
 	for _, s := range cut {
-		s.closeFor(errSwitched)
+		s.fail(errSwitched)
 	}
 	if from != "" {
 		sr.node.log(fmt.Sprintf("master is now %s, was %s", to, from), nil)
@@ -259,7 +259,7 @@ func (sr *sentinelResolver) track(s *rawConn) {
 	other := sr.master != s.address
 	sr.mu.Unlock()
 	if other {
-		s.closeFor(errSwitched)
+		s.fail(errSwitched)
 	}
 }
 

@@ -147,9 +147,9 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 		return 0, err
 	}
 	began := s.node.cfg.Clock.Now()
-	p := &pubsubConn{s: s, raw: c, dead: make(chan struct{})}
+	p := &pubsubConn{s: s, raw: c}
 	// The end of ctx closes the socket, which ends both goroutines below.
-	stop := context.AfterFunc(ctx, func() { p.fail(ErrClosed) })
+	stop := context.AfterFunc(ctx, func() { c.fail(ErrClosed) })
 	defer stop()
 	// Before the writer starts: the new connection has no channel yet. The signal then makes the
 	// writer subscribe to all.
@@ -159,7 +159,7 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	writer.Go(p.write)
 	// This goroutine is the reader. When it ends, fail releases the writer.
 	err = p.read()
-	p.fail(err)
+	c.fail(err)
 	writer.Wait()
 	// Only now, when neither goroutine uses the connection.
 	c.close()
@@ -169,7 +169,7 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	if errors.Is(err, ErrReplyLimit) {
 		return heard, err // redigo closes the socket before read returns, so the writer may have failed first
 	}
-	return heard, p.err
+	return heard, c.err
 }
 
 // resetSent marks all channels as not yet subscribed on a new connection.

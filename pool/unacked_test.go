@@ -176,7 +176,7 @@ func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 	const beyond = 50
 	n := newNode(&Config{Clock: clock.Runtime()})
 	l := newPipeline(n)
-	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newPipeConn(l, newRawConn(nil), facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	for i := range maxUnacked + beyond {
 		k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
 	}
@@ -314,7 +314,7 @@ func TestWhatIsKnownOfLostConnectionsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeline(n)
 		for i := range 10 * maxDeadConns {
-			k := newPipeConn(l, &rawConn{}, facts{clientID: int64(i + 1), Facts: command.Facts{RunID: "r", Role: "master"}})
+			k := newPipeConn(l, newRawConn(nil), facts{clientID: int64(i + 1), Facts: command.Facts{RunID: "r", Role: "master"}})
 			token := strconv.Itoa(i)
 			k.unanswered.push(&acquiring(token, time.Second, "k").Command)
 			l.detach(k)

@@ -47,7 +47,7 @@ func (pc *pipeConn) startWatchingLocked() {
 // timeout (and up to a quarter more) while answers were due. It calls fail outside mu.
 func (pc *pipeConn) watch() {
 	if pc.isSilent() {
-		pc.fail(ErrSilent)
+		pc.raw.fail(ErrSilent)
 	}
 }
 

@@ -91,7 +91,7 @@ func (w *wrappedPool) dial(ctx context.Context) (*rawConn, error) {
 			return nil, r.err
 		}
 		// raw, writer and in stay nil, because the dial function hides the socket.
-		return &rawConn{redis: r.conn}, nil
+		return newRawConn(r.conn), nil
 	case <-ctx.Done():
 		// Counted before gone is closed, so that the goroutine never subtracts first.
 		w.hung.Add(1)

@@ -91,7 +91,7 @@ func (pc *pipeConn) throttle() {
 	defer stop()
 	select {
 	case <-over:
-	case <-pc.dead:
+	case <-pc.raw.dead:
 	}
 }
 
@@ -104,7 +104,7 @@ func (pc *pipeConn) write() {
 		case <-pc.wake:
 			for pc.writeBatch() {
 			}
-		case <-pc.dead:
+		case <-pc.raw.dead:
 			return
 		}
 	}
@@ -119,7 +119,7 @@ func (pc *pipeConn) writeBatch() (more bool) {
 	}
 	// After the pauses above: commands that are taken from here on count as sent, and on a dead
 	// connection they would be answered as Unknown.
-	if pc.isDead() {
+	if pc.raw.isDead() {
 		return false // what is queued waits for the next connection
 	}
 	dropped, more := pc.takeBatch()
@@ -129,7 +129,7 @@ func (pc *pipeConn) writeBatch() (more bool) {
 		pc.pipeline.node.count.writes.Add(1)
 		pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
 		if err := pc.send(); err != nil {
-			pc.fail(err)
+			pc.raw.fail(err)
 			return false
 		}
 		clear(pc.batch) // as nextAnswered does

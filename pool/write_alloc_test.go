@@ -16,7 +16,7 @@ import (
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
 	join(n, command.Membership{})
-	k := newPipeConn(newPipeline(n), &rawConn{}, facts{Facts: sound()})
+	k := newPipeConn(newPipeline(n), newRawConn(nil), facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.To = nil
 	require.NoError(t, k.admitLocked(&c.Command)) // the first command registers the server, which allocates

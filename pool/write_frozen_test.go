@@ -352,7 +352,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = maxUnacked
 	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}))
-	k := newPipeConn(l, &rawConn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newPipeConn(l, newRawConn(nil), facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	// The shortest of each: a busy machine interrupts most turns. All turns do the same work, so too
 	// many looks at the orphans would be in all of them.
 	made, sorted := time.Hour, time.Hour
