@@ -73,9 +73,7 @@ func (pc *pipeConn) run() error {
 	pc.writer.Wait()
 	pc.pipeline.mu.Lock()
 	// No goroutine of the connection is left, so nothing can start the watchdog again.
-	if pc.watchTimer != nil {
-		pc.watchTimer.Stop()
-	}
+	pc.watchTimer.stop()
 	pc.pipeline.mu.Unlock()
 	return pc.raw.err
 }

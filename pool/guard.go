@@ -22,7 +22,7 @@ type guardState struct {
 	votes    bool           // the marker was the expected one
 	why      error          // why the node does not vote, unless it is quarantined
 	until    clock.Instant  // the end of the quarantine; 0 if there is none
-	timer    clock.Timer    // sends the next VerifyMarker after the quarantine
+	timer    alarm          // sends the next VerifyMarker after the quarantine
 	soon     int            // answers in a row that the quarantine ends at once
 	pending  []pendingReply // replies that wait for the answer to VerifyMarker
 }
@@ -174,7 +174,7 @@ func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 	g.until = max(g.until, history.notBefore)
 	// A timer on a connection that has ended would ask in vain. The next connection asks by itself.
 	if g.conn.pipeline.conn == g.conn {
-		g.recheckAfterLocked(g.askPauseLocked(g.until.Sub(now) + time.Millisecond))
+		g.timer.set(n.cfg.Clock, g.askPauseLocked(g.until.Sub(now)+time.Millisecond), g.ask)
 	}
 }
 
@@ -195,15 +195,6 @@ func (g *guardState) askPauseLocked(pause time.Duration) time.Duration {
 		return minAskPause
 	}
 	return pause
-}
-
-// recheckAfterLocked asks again after d.
-func (g *guardState) recheckAfterLocked(d time.Duration) {
-	if g.timer == nil {
-		g.timer = g.conn.pipeline.node.cfg.Clock.AfterFunc(d, g.ask)
-		return
-	}
-	g.timer.Reset(d)
 }
 
 // whyNotVotingLocked returns why the node does not vote.
@@ -278,11 +269,4 @@ func (g *guardState) verifyAgainLocked() {
 func (pc *pipeConn) fromOldConn(c *command.Command) bool {
 	g, ok := c.To.(*guardState)
 	return ok && g.conn != pc
-}
-
-// stopLocked stops the timer.
-func (g *guardState) stopLocked() {
-	if g.timer != nil {
-		g.timer.Stop()
-	}
 }

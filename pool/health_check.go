@@ -7,7 +7,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -21,10 +20,10 @@ const (
 // health is the result of the health checks of a connection's server, which a server may answer by an
 // error. All fields are guarded by pipeline.mu. Only the reader changes why and acquire.
 type health struct {
-	why     error       // why the node does not vote: its last check was answered by an error
-	acquire error       // why the last acquire was answered by an error; nil after a vote
-	timer   clock.Timer // of check
-	soon    bool        // a check is in flight, or the next one comes within unhealthyEvery
+	why     error // why the node does not vote: its last check was answered by an error
+	acquire error // why the last acquire was answered by an error; nil after a vote
+	timer   alarm // of check
+	soon    bool  // a check is in flight, or the next one comes within unhealthyEvery
 }
 
 // admission decides which commands a connection carries. pipeline.mu guards it. Only the reader changes
@@ -85,10 +84,8 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 // leaveLocked ends what the connection does for the Locker, before the pipeline dials again.
 func (pc *pipeConn) leaveLocked() {
 	// The timers first: none of them may use the connection after it has left the pipeline.
-	if pc.health.timer != nil {
-		pc.health.timer.Stop()
-	}
-	pc.guard.stopLocked()
+	pc.health.timer.stop()
+	pc.guard.timer.stop()
 	// The server's run ID becomes free, so the next connection, perhaps by another node name, can
 	// register it.
 	if pc.joined {
@@ -103,12 +100,7 @@ func (pc *pipeConn) scheduleCheckLocked() {
 	if pc.health.soon = pc.unfit != nil || pc.health.why != nil; pc.health.soon {
 		every = unhealthyEvery
 	}
-	// One timer for each connection, reused: checks go on for as long as the connection lives.
-	if pc.health.timer == nil {
-		pc.health.timer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.check)
-		return
-	}
-	pc.health.timer.Reset(every)
+	pc.health.timer.set(pc.pipeline.node.cfg.Clock, every, pc.check)
 }
 
 // check sends an INFO, as a command like any other. It submits after the mutex is released,

@@ -487,7 +487,7 @@ func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 	}
 	dropped, _ := k.takeBatch()
 	require.Empty(t, dropped)
-	k.watchTimer.Stop()
+	k.watchTimer.stop()
 	require.Len(t, k.batch, maxBatch)
 }
 

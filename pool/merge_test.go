@@ -184,7 +184,7 @@ func everyBatch(t *testing.T, kinds []func() *call, length int) {
 		}
 		dropped, _ := k.takeBatch()
 		require.Empty(t, dropped)
-		k.watchTimer.Stop()
+		k.watchTimer.stop()
 		requireOrdered(t, k.batch, position)
 	}
 }
@@ -478,7 +478,7 @@ func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 	}
 	dropped, _ := k.takeBatch()
 	require.Empty(t, dropped)
-	k.watchTimer.Stop()
+	k.watchTimer.stop()
 	size := 0
 	for _, c := range k.batch {
 		size += len(c.Keys[0])

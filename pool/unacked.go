@@ -25,7 +25,7 @@ type unackedAcquires struct {
 	some atomic.Bool
 
 	undone []*unackedAcquire // are swept; the last ones were swept last
-	timer  clock.Timer       // of the next sweep; nil before the first
+	timer  alarm             // of the next sweep
 	due    clock.Instant     // when the next sweep is due, also without a connection; 0 before the first
 	sweeps uint8             // since an acquire was added to undone
 }
@@ -134,9 +134,7 @@ func (o *unackedAcquires) startExpiry(now clock.Instant) {
 func (o *unackedAcquires) clear() {
 	o.conns, o.tokens, o.undone = nil, nil, nil
 	o.some.Store(false)
-	if o.timer != nil {
-		o.timer.Stop() // a sweep that fires all the same finds nothing
-	}
+	o.timer.stop() // a sweep that fires all the same finds nothing
 	o.due = 0
 }
 
@@ -187,12 +185,7 @@ func (pl *pipeline) armSweepLocked() {
 	if pl.conn == nil || len(o.undone) == 0 {
 		return
 	}
-	pause := max(0, o.due.Sub(pl.node.cfg.Clock.Now()))
-	if o.timer == nil {
-		o.timer = pl.node.cfg.Clock.AfterFunc(pause, pl.sweep)
-		return
-	}
-	o.timer.Reset(pause)
+	o.timer.set(pl.node.cfg.Clock, max(0, o.due.Sub(pl.node.cfg.Clock.Now())), pl.sweep)
 }
 
 // sweep is the timer's function. It sends one sweep, unless the server answers by errors: it then gets

@@ -17,7 +17,7 @@ import (
 // MISCONF, OOM and NOREPLICAS let a PING pass. All fields are guarded by pipeline.mu.
 type parked struct {
 	waiting ring // the oldest is first
-	timer   clock.Timer
+	timer   alarm
 	armed   bool
 	probes  uint8 // number of probes since one was executed
 }
@@ -34,9 +34,7 @@ const followers = 2
 func (pl *pipeline) endRetriesLocked() (left []*command.Command) {
 	pl.unacked.clear()
 	p := &pl.parked
-	if p.timer != nil {
-		p.timer.Stop() // a probe that is already firing finds no undo
-	}
+	p.timer.stop() // a probe that is already firing finds no undo
 	left, p.armed = p.waiting.popAll(nil), false
 	for range left {
 		pl.node.releaseUndo()
@@ -67,13 +65,7 @@ func (pl *pipeline) armProbeLocked() {
 		return
 	}
 	p.armed = true
-	pause := retryDelay(p.probes)
-	// One timer is made for the pipeline, and reused.
-	if p.timer == nil {
-		p.timer = pl.node.cfg.Clock.AfterFunc(pause, pl.probe)
-		return
-	}
-	p.timer.Reset(pause)
+	p.timer.set(pl.node.cfg.Clock, retryDelay(p.probes), pl.probe)
 }
 
 // probeSoonLocked brings the next probe forward on a new connection, which may reach a server
@@ -82,7 +74,7 @@ func (pl *pipeline) probeSoonLocked() {
 	pl.parked.probes = 0
 	// Without a timer no undo is parked.
 	if pl.parked.armed {
-		pl.parked.timer.Reset(retryDelay(0))
+		pl.parked.timer.set(pl.node.cfg.Clock, retryDelay(0), pl.probe)
 	}
 }
 

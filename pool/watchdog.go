@@ -1,16 +1,14 @@
 package pool
 
-import "github.com/quorumlock/go-redlock/clock"
-
 // checksPerTimeout is how many times the watchdog checks a connection within the hard timeout.
 const checksPerTimeout = 4
 
 // watchdog is the state of the check for answers that do not come. pipeline.mu guards it.
 type watchdog struct {
 	watching     bool
-	watchTimer   clock.Timer // of watch
-	seen         int64       // answered, at the last check
-	silentChecks int         // checks in a row without a reply
+	watchTimer   alarm // of watch
+	seen         int64 // answered, at the last check
+	silentChecks int   // checks in a row without a reply
 }
 
 // armWatchdogLocked makes sure that the connection is checked while an answer is due. It costs
@@ -34,13 +32,13 @@ func (pc *pipeConn) watchUnfinished() {
 // startWatchingLocked sets the timer, and notes how many answers there were.
 func (pc *pipeConn) startWatchingLocked() {
 	pc.watching, pc.silentChecks, pc.seen = true, 0, pc.commandsAnswered.Load()
-	every := pc.pipeline.node.cfg.HardTimeout / checksPerTimeout
-	// One timer is made for the connection, and reused.
-	if pc.watchTimer == nil {
-		pc.watchTimer = pc.pipeline.node.cfg.Clock.AfterFunc(every, pc.watch)
-		return
-	}
-	pc.watchTimer.Reset(every)
+	pc.setWatchLocked()
+}
+
+// setWatchLocked sets the timer of the next check.
+func (pc *pipeConn) setWatchLocked() {
+	cfg := pc.pipeline.node.cfg
+	pc.watchTimer.set(cfg.Clock, cfg.HardTimeout/checksPerTimeout, pc.watch)
 }
 
 // watch is the timer's function. It ends a connection on which no answer came for the hard
@@ -73,6 +71,6 @@ func (pc *pipeConn) isSilent() (silent bool) {
 	if pc.silentChecks >= checksPerTimeout {
 		return true
 	}
-	pc.watchTimer.Reset(pc.pipeline.node.cfg.HardTimeout / checksPerTimeout)
+	pc.setWatchLocked()
 	return false
 }
