@@ -84,24 +84,19 @@ func (g *guardState) verifyLocked() *command.Command {
 	return &command.Command{Request: r, To: g}
 }
 
-// askLocked makes another VerifyMarker, unless one is under way or the connection has ended. The caller
-// queues it after it has released the mutex, which requeue takes.
-func (g *guardState) askLocked() *command.Command {
-	if g.inFlight || g.conn.pipeline.conn != g.conn {
-		return nil
+// askLocked queues another VerifyMarker, unless one is under way or the connection has ended.
+func (g *guardState) askLocked() {
+	if pl := g.conn.pipeline; !g.inFlight && pl.conn == g.conn {
+		pl.queue.push(g.verifyLocked())
+		pl.wakeLocked()
 	}
-	return g.verifyLocked()
 }
 
-// ask queues what askLocked makes. It is the timer's function.
+// ask is the timer's function.
 func (g *guardState) ask() {
-	pl := g.conn.pipeline
-	pl.mu.Lock()
-	c := g.askLocked()
-	pl.mu.Unlock()
-	if c != nil {
-		pl.requeue(c)
-	}
+	g.conn.pipeline.mu.Lock()
+	defer g.conn.pipeline.mu.Unlock()
+	g.askLocked()
 }
 
 // Answer applies the node's answer to VerifyMarker. The reader calls it, or the goroutine that
@@ -227,10 +222,9 @@ func isUnmarked(c *command.Command, r command.Reply) bool {
 // how long the node is quarantined.
 func (pc *pipeConn) answerUnmarked(c *command.Command, r command.Reply) {
 	g, pl, now := &pc.guard, pc.pipeline, pc.pipeline.node.cfg.Clock.Now()
-	var ask *command.Command
 	pl.mu.Lock()
 	if g.votes {
-		ask = g.askLocked()
+		g.askLocked()
 	}
 	waits := g.inFlight
 	if waits {
@@ -239,9 +233,6 @@ func (pc *pipeConn) answerUnmarked(c *command.Command, r command.Reply) {
 		r.Err = g.whyNotVotingLocked(now)
 	}
 	pl.mu.Unlock()
-	if ask != nil {
-		pl.requeue(ask)
-	}
 	if !waits {
 		c.Answer(r)
 	}

@@ -130,17 +130,14 @@ type healthCheck struct{ *pipeConn }
 // succeeded it also asks again for the marker of the restart guard: an emptied server answers INFO as
 // before.
 func (hc healthCheck) Answer(*command.Command, command.Reply) {
-	var ask *command.Command
 	hc.pipeline.mu.Lock()
-	if hc.pipeline.conn == hc.pipeConn {
-		hc.scheduleCheckLocked()
-		if hc.health.why == nil && hc.pipeline.history.asked {
-			ask = hc.guard.askLocked()
-		}
+	defer hc.pipeline.mu.Unlock()
+	if hc.pipeline.conn != hc.pipeConn {
+		return
 	}
-	hc.pipeline.mu.Unlock()
-	if ask != nil {
-		hc.pipeline.requeue(ask)
+	hc.scheduleCheckLocked()
+	if hc.health.why == nil && hc.pipeline.history.asked {
+		hc.guard.askLocked()
 	}
 }
 
