@@ -141,7 +141,10 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 			require.NoError(t, m.cluster.dispatch(&c.Command))
 		},
 		"sent on": func(m *shard, c *call) { m.node.pipeline.requeue(&c.Command) },
-		"parked":  park,
+		"parked": func(m *shard, c *call) {
+			park(m, c)
+			m.drain() // as retire does when the goroutines have ended
+		},
 	}
 	commands := map[string]func() *call{
 		"release": func() *call { return releasing("A", "foo") },

@@ -42,16 +42,14 @@ func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 	if c.Op.Undoes() {
 		pc.pipeline.mu.Lock()
 		pc.pipeline.sweepLaterLocked(c) // here, while its acquire may still be executed (docs/dev/rules.md rule 6)
+		if c.Retries > 0 {              // the server takes commands again; those that fail elsewhere are parked there
+			pc.pipeline.followParkedLocked()
+		}
 		pc.pipeline.mu.Unlock()
 	}
-	// Read before requeue: from then on the other shard owns the command.
-	probe := c.Op.Undoes() && c.Retries > 0
 	c.Redirects++
 	c.SetAsking(asking)
-	to.node.pipeline.requeue(c)
-	if probe { // the server takes commands again; those that fail elsewhere are parked there
-		pc.pipeline.sendParked()
-	}
+	to.node.pipeline.requeue(c) // from here on the other shard owns the command
 	return true
 }
 

@@ -45,15 +45,13 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (re
 		return false
 	}
 	pl.mu.Lock()
+	defer pl.mu.Unlock()
 	pl.sweepLaterLocked(c)
 	if retrying = failed && !nothing && !pl.closed && !pl.node.expired(c) && pl.node.admitsUndo(); retrying {
 		pl.parkLocked(c, r.Outcome == command.Unknown || c.WasResent())
 	}
-	pl.mu.Unlock()
-	// The server executed a repeated undo, and so probably executes the others that wait. Outside
-	// mu, as requeue demands.
-	if !failed && c.Retries > 0 {
-		pl.sendParked()
+	if !failed && c.Retries > 0 { // the server probably executes the others as well
+		pl.followParkedLocked()
 	}
 	return retrying
 }

@@ -16,9 +16,8 @@ import (
 // a second, and not until its end. A probe is an undo and never a PING, because CLUSTERDOWN,
 // MISCONF, OOM and NOREPLICAS let a PING pass. All fields are guarded by pipeline.mu.
 type parked struct {
-	waiting ring // the oldest is first
-	timer   alarm
-	armed   bool
+	waiting ring  // the oldest is first
+	timer   alarm // of probe: set while undos wait
 	probes  uint8 // number of probes since one was executed
 }
 
@@ -33,99 +32,58 @@ const followers = 2
 // will not be sent. It is for a pipeline that is closed or drained.
 func (pl *pipeline) endRetriesLocked() (left []*command.Command) {
 	pl.unacked.clear()
-	p := &pl.parked
-	p.timer.stop() // a probe that is already firing finds no undo
-	left, p.armed = p.waiting.popAll(nil), false
-	for range left {
-		pl.node.releaseUndo()
-	}
-	return left
+	pl.parked.timer.stop() // a probe that is already firing finds no undo
+	return pl.unparkIfLocked(func(*command.Command) bool { return true })
 }
 
 // parkLocked parks an answered undo and makes sure that a probe comes. The caller has counted it with
 // admitsUndo. If it was perhaps executed, an earlier sending may have undone what the next one misses.
 func (pl *pipeline) parkLocked(c *command.Command, perhaps bool) {
-	// The first failure of an undo while no other is parked: the interval begins again.
-	if pl.parked.waiting.len() == 0 && c.Retries == 0 {
-		pl.parked.probes = 0
+	p := &pl.parked
+	first := p.waiting.len() == 0
+	if first && c.Retries == 0 { // it failed for the first time: the interval begins again
+		p.probes = 0
 	}
 	next := &command.Command{Request: c.Request, To: c.To, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1}
 	next.SetAsking(c.Asking()) // it goes to the same shard
 	if perhaps {
 		next.MarkResend()
 	}
-	pl.parked.waiting.push(next)
-	pl.armProbeLocked()
+	p.waiting.push(next)
+	if first {
+		pl.probeLaterLocked()
+	}
 }
 
-// armProbeLocked sets the timer if undos wait and it is not set.
-func (pl *pipeline) armProbeLocked() {
-	p := &pl.parked
-	if p.armed || p.waiting.len() == 0 {
-		return
+// probeLaterLocked sets the timer of the next probe if undos wait.
+func (pl *pipeline) probeLaterLocked() {
+	if p := &pl.parked; p.waiting.len() > 0 {
+		p.timer.set(pl.node.cfg.Clock, retryDelay(p.probes), pl.probe)
 	}
-	p.armed = true
-	p.timer.set(pl.node.cfg.Clock, retryDelay(p.probes), pl.probe)
 }
 
 // probeSoonLocked brings the next probe forward on a new connection, which may reach a server
 // that executes undos again.
 func (pl *pipeline) probeSoonLocked() {
 	pl.parked.probes = 0
-	// Without a timer no undo is parked.
-	if pl.parked.armed {
-		pl.parked.timer.set(pl.node.cfg.Clock, retryDelay(0), pl.probe)
-	}
+	pl.probeLaterLocked()
 }
 
 // probe is the timer's function. It drops the undos that have expired, and sends the oldest of
 // the others.
 func (pl *pipeline) probe() {
+	now := pl.node.membership().Clock.Now() // once for all: there may be 10,000
 	pl.mu.Lock()
-	// The timer has fired. armProbeLocked sets it again below while undos remain.
-	pl.parked.armed = false
-	dropped := pl.dropOutdatedLocked()
-	var next *command.Command
-	if pl.conn != nil || pl.handBack != nil { // requeue hands the undo back
-		next = pl.unparkLocked()
+	late := pl.unparkIfLocked(func(c *command.Command) bool { return c.Expired(now) })
+	if pl.conn != nil {
+		pl.sendParkedLocked(1)
 	}
-	// Counted before the timer is set again, so that the interval doubles. sendParked resets the
-	// count when an undo is executed.
-	pl.parked.probes = min(pl.parked.probes, 10) + 1
-	pl.armProbeLocked()
+	pl.parked.probes = min(pl.parked.probes, 10) + 1 // so that the interval doubles, until an undo is executed
+	pl.probeLaterLocked()
 	pl.mu.Unlock()
-	// Outside mu: both answer owners or lock mu themselves.
-	failAll(dropped)
-	if next != nil {
-		pl.requeue(next)
+	for _, c := range late { // without mu, because this calls their owners
+		c.Fail(command.ErrExpired)
 	}
-}
-
-// dropOutdatedLocked removes the undos whose keys have expired, for the caller to answer.
-func (pl *pipeline) dropOutdatedLocked() (dropped []droppedCommand) {
-	// One reading of the clock serves all undos: there may be 10,000.
-	now := pl.node.membership().Clock.Now()
-	waiting := &pl.parked.waiting
-	for range waiting.len() {
-		c := waiting.pop()
-		if c.Expired(now) {
-			pl.node.releaseUndo()
-			dropped = append(dropped, droppedCommand{c, command.ErrExpired})
-			continue
-		}
-		waiting.push(c)
-	}
-	return dropped
-}
-
-// unparkLocked removes and returns the oldest parked undo, or nil if there is none.
-func (pl *pipeline) unparkLocked() *command.Command {
-	if pl.parked.waiting.len() == 0 {
-		return nil
-	}
-	c := pl.parked.waiting.pop()
-	pl.node.releaseUndo()
-	return c
 }
 
 // unparkIfLocked removes and returns the undos for which a condition is true. The others keep
@@ -145,25 +103,22 @@ func (pl *pipeline) unparkIfLocked(condition func(c *command.Command) bool) (tak
 	return taken
 }
 
-// sendParked sends the followers of an undo that the server executed. It sends none while the
-// queue is long: the next probe will have followers, too.
-func (pl *pipeline) sendParked() {
-	var next [followers]*command.Command
-	pl.mu.Lock()
-	// The server executes undos: should one fail again, the interval begins at its shortest.
-	pl.parked.probes = 0
-	for i := range next {
-		if pl.queue.len() < maxBatch {
-			next[i] = pl.unparkLocked()
+// followParkedLocked sends the followers of an undo that the server executed.
+func (pl *pipeline) followParkedLocked() {
+	pl.parked.probes = 0 // should one fail again, the interval begins at its shortest
+	pl.sendParkedLocked(followers)
+}
+
+// sendParkedLocked queues the oldest undos, at most so many. It queues none while the queue is long: the next
+// probe will have followers, too.
+func (pl *pipeline) sendParkedLocked(most int) {
+	for range most {
+		if pl.parked.waiting.len() > 0 && pl.queue.len() < maxBatch {
+			pl.queue.push(pl.parked.waiting.pop())
+			pl.node.releaseUndo()
 		}
 	}
-	pl.mu.Unlock()
-	// Outside mu, as requeue demands.
-	for _, c := range next {
-		if c != nil {
-			pl.requeue(c)
-		}
-	}
+	pl.wakeLocked()
 }
 
 // admitsUndo counts an undo that will be sent once more, and reports false if there are too many.
