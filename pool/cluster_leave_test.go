@@ -223,12 +223,12 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		l := newPipeline(n)
-		s, f, err := l.open(t.Context())
+		pc, err := l.connect(t.Context())
 		require.NoError(t, err)
 		n.stop()
 		served := make(chan error, 1)
 		go func() {
-			_, err := l.serveConn(newPipeConn(l, s, f))
+			_, err := l.serveConn(pc)
 			served <- err
 		}()
 		synctest.Wait()

@@ -30,13 +30,8 @@ func (s server) Dial(ctx context.Context) (door.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)() //nolint:contextcheck // both end it
-	raw, err := n.dialer.dial(ctx)
 	var f facts
-	if err == nil {
-		if f, err = n.handshake(ctx, raw); err != nil {
-			raw.close()
-		}
-	}
+	raw, err := n.greeted(ctx, n.preparing(&f))
 	switch {
 	case err == nil:
 		return &ownConn{node: n, raw: raw, facts: f.Facts, keep: context.AfterFunc(n.life, raw.abort)}, nil //nolint:contextcheck // it lasts longer than ctx

@@ -20,14 +20,21 @@ type step struct {
 	take func(reply any, err error) error // uses the reply; its error ends the handshake
 }
 
-// handshake authenticates and reads the facts in one round trip. When ctx is done it aborts the
-// connection.
-func (n *Node) handshake(ctx context.Context, s *rawConn) (f facts, err error) {
-	err = n.greet(ctx, s, n.preparing(&f))
-	return f, err
+// greeted dials, authenticates and runs the steps behind that, in one round trip. If it fails, no connection is
+// left.
+func (n *Node) greeted(ctx context.Context, behind []step) (*rawConn, error) {
+	s, err := n.dialer.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.greet(ctx, s, behind); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }
 
-// greet authenticates and runs the steps behind it, in one round trip. abort is what ctx can do
+// greet does what greeted does behind the dial. abort is what ctx can do
 // here: redigo's reads heed no context, and closing the socket unblocks them.
 func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 	stop := context.AfterFunc(ctx, s.abort)
@@ -48,16 +55,7 @@ func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 func (n *Node) dialReady(ctx context.Context) (*rawConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
-	s, err := n.dialer.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// The steps of greet are enough here: facts and scripts are for connections that vote.
-	if err := n.greet(ctx, s, nil); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	return n.greeted(ctx, nil)
 }
 
 // abortReason returns the error of a handshake. Aborting the connection fails its read with an
@@ -104,7 +102,7 @@ func (n *Node) preparing(f *facts) []step {
 	steps := []step{
 		{"CLIENT", []any{"ID"}, func(reply any, err error) error {
 			// Without an ID the old connection cannot be killed later: see unackedAcquires.
-			f.clientID, _ = redis.Int64(reply, optionalStep(err))
+			f.clientID, _ = redis.Int64(reply, err)
 			return unusable(err)
 		}},
 		{"CLIENT", []any{"INFO"}, func(reply any, err error) error {
@@ -267,14 +265,6 @@ func unusable(err error) error {
 	// Such a server answers nothing else either. The dial fails, and is tried again later.
 	case "LOADING", "NOAUTH", "MASTERDOWN":
 		return serverError(err)
-	}
-	return nil
-}
-
-// optionalStep turns every error into that of an empty reply, for a step that may be denied.
-func optionalStep(err error) error {
-	if err != nil {
-		return redis.ErrNil
 	}
 	return nil
 }

@@ -150,40 +150,26 @@ func pause(ctx context.Context, c clock.Clock, d time.Duration) {
 	}
 }
 
-// connect dials, does the handshake and ends the dead connections that left acquires unanswered.
-// The dial timeout bounds all of it.
+// connect dials, does the handshake and ends the dead connections that left acquires unanswered, so
+// that no late acquire can be executed behind an undo that is sent on the new connection.
+// The dial timeout bounds all of it. Its
+// errors match no context's error, because a caller would take that for its own deadline.
 func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
 	n := pl.node
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	n.count.dials.Add(1)
-	s, f, err := pl.open(ctx)
-	if err != nil {
-		n.count.dialFailures.Add(1)
-		return nil, err
-	}
-	return newPipeConn(pl, s, f), nil
-}
-
-// open returns a connection that is ready for commands. Before that it ends dead connections, so
-// that no late acquire can be executed behind an undo that is sent on the new connection. Its
-// errors match no context's error, because a caller would take that for its own deadline.
-func (pl *pipeline) open(ctx context.Context) (*rawConn, facts, error) {
-	s, err := pl.node.dialer.dial(ctx)
-	if err != nil {
-		return nil, facts{}, withoutContextError(err)
-	}
-	// The kills come behind the handshake, which authenticates the connection and tells the
-	// server's run ID, and before the first command.
-	f, err := pl.node.handshake(ctx, s)
+	var f facts
+	s, err := n.greeted(ctx, n.preparing(&f))
 	if err == nil {
-		err = pl.killDeadConns(ctx, s, f)
-	}
-	if err != nil {
+		// Behind the handshake, which tells the server's run ID, and before the first command.
+		if err = pl.killDeadConns(ctx, s, f); err == nil {
+			return newPipeConn(pl, s, f), nil
+		}
 		s.close()
-		return nil, f, withoutContextError(err)
 	}
-	return s, f, nil
+	n.count.dialFailures.Add(1)
+	return nil, withoutContextError(err)
 }
 
 // serveConn runs the connection until it ends, and handles its unanswered commands. It
