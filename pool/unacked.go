@@ -27,7 +27,6 @@ type unackedAcquires struct {
 	undone []*unackedAcquire // are swept; the last ones were swept last
 	timer  alarm             // of the next sweep
 	due    clock.Instant     // when the next sweep is due, also without a connection; 0 before the first
-	sweeps uint8             // since an acquire was added to undone
 }
 
 // unackedAcquire is what is known of one such acquire.
@@ -61,10 +60,9 @@ const (
 var errTooManyUnacked = fmt.Errorf(
 	"pool: %d acquires may still be executed: what further ones make is not undone, and remains until its TTL", maxUnacked)
 
-// A pipeline's sweeps are at least minSweepPause apart: with the health checks, a connection carries
-// less than two commands a second. An acquire is swept minSweepPause after its undo, then at doubling
-// intervals up to maxSweepPause. Where a call may have the keys of one lock only (a Cluster, a proxy),
-// the interval is minSweepPause for each name if that is longer.
+// A pipeline's sweeps are minSweepPause apart: with the health checks, a connection carries
+// less than two commands a second. So all of maxUnacked acquires are swept within maxSweepPause. Where a call may
+// have the keys of one lock only (a Cluster, a proxy), it takes minSweepPause for each name if that is longer.
 const (
 	minSweepPause = 600 * time.Millisecond
 	maxSweepPause = 5 * time.Second
@@ -171,7 +169,6 @@ func (pl *pipeline) sweepLaterLocked(undo *command.Command) {
 	}
 	a.undone = true
 	o.undone = append(o.undone, a)
-	o.sweeps = 0
 	if at := now.Add(minSweepPause); o.due == 0 || at.Before(o.due) {
 		o.due = at
 	}
@@ -192,38 +189,24 @@ func (pl *pipeline) armSweepLocked() {
 // checks and probes, two a second.
 func (pl *pipeline) sweep() {
 	pl.mu.Lock()
+	defer pl.mu.Unlock()
 	o, now := &pl.unacked, pl.node.cfg.Clock.Now()
 	if pl.conn == nil || now.Before(o.due) {
-		pl.mu.Unlock()
 		return
 	}
-	var batch []*unackedAcquire
 	unfit, parked := pl.conn.unfit != nil, pl.parked.waiting.len() > 0
 	if pl.conn.health.why == nil && (!unfit || !parked) {
-		batch = o.next(now, pl.node.kind.severalSlots() && !pl.node.cfg.Proxied)
+		if batch := o.next(now, pl.node.kind.severalSlots() && !pl.node.cfg.Proxied); len(batch) > 0 {
+			pl.queue.push(newSweep(batch))
+			pl.wakeLocked()
+		}
 	}
 	least := minSweepPause
 	if unfit || parked { // a check or a probe comes each second
 		least *= 2
 	}
-	o.due = now.Add(max(least, o.pause(len(batch))))
-	o.sweeps = min(o.sweeps, 10) + 1
+	o.due = now.Add(least)
 	pl.armSweepLocked()
-	pl.mu.Unlock()
-	// Outside mu, because submit locks it.
-	if len(batch) > 0 {
-		_ = pl.submit(newSweep(batch), nil) // or the next one comes
-	}
-}
-
-// pause returns the pause behind a sweep of so many acquires: all are swept once within a round, by one
-// call after the other.
-func (o *unackedAcquires) pause(swept int) time.Duration {
-	round, calls := min(minSweepPause<<min(o.sweeps, 10), maxSweepPause), 1
-	if swept > 0 {
-		calls = (len(o.undone) + swept - 1) / swept
-	}
-	return round / time.Duration(calls)
 }
 
 // newSweep returns one sweep of all these acquires.

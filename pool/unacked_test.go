@@ -190,7 +190,7 @@ func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 func TestWhatCameBeforeARestartIsSwept(t *testing.T) {
 	withoutKill(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		release := inTransit(t, m, n, []*call{releasing("A", "a")}, acquiring("A", time.Hour, "a"))
-		time.Sleep(30 * time.Second)
+		time.Sleep(30*time.Second + minSweepPause/2) // between two sweeps
 		release()
 		synctest.Wait()
 		require.Equal(t, []string{"a"}, m.Keys(), "the ghost is there")
@@ -217,7 +217,7 @@ func TestWhatCameBeforeASlotMovedIsSwept(t *testing.T) {
 					acquires, undos = append(acquires, acquiring("A"+key, time.Hour, key)), append(undos, releasing("A"+key, key))
 				}
 				release := inTransit(t, from, n, undos, acquires...)
-				time.Sleep(30 * time.Second)
+				time.Sleep(30*time.Second + minSweepPause/2) // between two sweeps
 				release()
 				synctest.Wait()
 				require.NotEmpty(t, from.Keys())
