@@ -34,25 +34,14 @@ func hashTag(key string) string {
 // crc16 is CRC-16/XMODEM: polynomial 0x1021, not reflected, initial value 0.
 func crc16(s string) (crc uint16) {
 	for i := range len(s) {
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^s[i]]
+		crc ^= uint16(s[i]) << 8
+		for range 8 {
+			carry := crc >> 15
+			crc = crc<<1 ^ carry*0x1021
+		}
 	}
 	return crc
 }
-
-var crcTable = func() (table [256]uint16) {
-	for i := range table {
-		crc := uint16(i) << 8 //nolint:gosec // below 256
-		for range 8 {
-			carry := crc & 0x8000
-			crc <<= 1
-			if carry != 0 {
-				crc ^= 0x1021
-			}
-		}
-		table[i] = crc
-	}
-	return table
-}()
 
 // FenceKey returns the key of a key's fence counter. tagged is for Redis Clusters, where both
 // must have one slot: by the key's own hash tag, or with the whole key as the tag. The keys {a}
