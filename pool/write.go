@@ -197,7 +197,7 @@ func (pc *pipeConn) appendToBatchLocked(c *command.Command) {
 		pc.pushLocked(load)
 	}
 	if c.Asking() {
-		pc.pushLocked(askingCommand()) // right before the command, which alone it concerns
+		pc.pushLocked(command.NewAsking()) // right before the command, which alone it concerns
 	}
 	pc.pushLocked(c)
 }
@@ -205,16 +205,6 @@ func (pc *pipeConn) appendToBatchLocked(c *command.Command) {
 func (pc *pipeConn) pushLocked(c *command.Command) {
 	pc.batch = append(pc.batch, c)
 	pc.unanswered.push(c)
-}
-
-// askingCommand returns an ASKING command without an owner: its answer is matched and then
-// dropped.
-func askingCommand() *command.Command {
-	r := &command.Request{}
-	command.NewAsking(r)
-	c := &command.Command{Request: r}
-	c.MarkSent()
-	return c
 }
 
 // send writes the batch to the connection. The buffer of the connection collects the commands, so

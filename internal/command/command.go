@@ -54,17 +54,7 @@ func (c *Command) Cancel() (unsent bool) {
 
 // MarkSent claims the right to write the command. The node calls it right before writing. If it
 // returns false the command was cancelled, and the node must not write it.
-func (c *Command) MarkSent() bool {
-	for {
-		old := c.state.Load()
-		if old&cancelled != 0 {
-			return false
-		}
-		if c.state.CompareAndSwap(old, old|sent) {
-			return true
-		}
-	}
-}
+func (c *Command) MarkSent() bool { return c.changeState(sent, 0) }
 
 // Cancelled reports whether the command must not be sent, or not again.
 func (c *Command) Cancelled() bool { return c.state.Load()&cancelled != 0 }
@@ -72,20 +62,21 @@ func (c *Command) Cancelled() bool { return c.state.Load()&cancelled != 0 }
 // UnmarkForEval reverts MarkSent for a command that the node surely did not execute: a script
 // answered by NOSCRIPT, which is then sent by its text. It returns false if the command was
 // cancelled meanwhile. The command must not be sent again then.
-func (c *Command) UnmarkForEval() bool { return c.unmark(useEval) }
+func (c *Command) UnmarkForEval() bool { return c.changeState(useEval, sent) }
 
 // UnmarkForRedirect reverts MarkSent for a command that a shard of a Redis Cluster did not
 // execute because another shard has the slot. The command goes there unchanged. It returns false
 // as UnmarkForEval does.
-func (c *Command) UnmarkForRedirect() bool { return c.unmark(0) }
+func (c *Command) UnmarkForRedirect() bool { return c.changeState(0, sent) }
 
-func (c *Command) unmark(as uint32) bool {
+// changeState sets and clears bits. It returns false if the command was cancelled before.
+func (c *Command) changeState(set, reset uint32) bool {
 	for {
 		old := c.state.Load()
 		if old&cancelled != 0 {
 			return false
 		}
-		if c.state.CompareAndSwap(old, old&^sent|as) {
+		if c.state.CompareAndSwap(old, old&^reset|set) {
 			return true
 		}
 	}

@@ -145,26 +145,25 @@ const (
 	MergeKinds
 )
 
+func init() {
+	acquireScripts.guarded.merged = mergedAcquireScripts.guarded
+	acquireFencedScripts.plain.merged = mergedAcquireFencedScripts.plain
+	acquireFencedScripts.guarded.merged = mergedAcquireFencedScripts.guarded
+	announceScripts.plain.merged = mergedReleaseScripts.plain
+}
+
 // MergeKind returns in which calls the command may be sent. A command that was sent before, or that
 // is sent by its text, goes alone.
 func (c *Command) MergeKind() MergeKind {
-	if c.Retries > 0 || c.WasResent() || c.UsesEval() {
+	switch {
+	case c.script == nil || c.script.merged == nil || c.alone || len(c.Keys) > 1 || c.ownSubscribers > 0:
 		return Alone
+	case c.Retries > 0 || c.WasResent() || c.UsesEval():
+		return Alone
+	case c.Op == Release:
+		return MergedRelease
 	}
-	return c.merge
-}
-
-// mergedScript returns the script of a call with this command.
-func (r *Request) mergedScript() *Script {
-	switch r.script {
-	case acquireScripts.guarded:
-		return mergedAcquireScripts.guarded
-	case acquireFencedScripts.plain:
-		return mergedAcquireFencedScripts.plain
-	case acquireFencedScripts.guarded:
-		return mergedAcquireFencedScripts.guarded
-	}
-	return mergedReleaseScripts.plain
+	return MergedAcquire
 }
 
 // MergedCall returns the call of several commands that merge, with different keys. It appends the
@@ -172,7 +171,7 @@ func (r *Request) mergedScript() *Script {
 // sent by its text.
 func MergedCall(args []any, source bool, commands []*Command, waiters, marker any) (name string, all []any) {
 	first := commands[0]
-	name, args = first.mergedScript().call(args, source)
+	name, args = first.script.merged.call(args, source)
 	n, fenced := len(commands), first.number != nil
 	keys := n
 	if fenced {

@@ -27,7 +27,7 @@ type Request struct {
 	// nothing, the node does not repeat the undo.
 	AcquiredHere bool
 
-	merge MergeKind
+	alone bool // see SendAlone
 	// ownSubscribers is how many subscriptions of the caller receive the announcement of a Release.
 	ownSubscribers uint8
 
@@ -60,11 +60,11 @@ type call struct {
 }
 
 var (
-	noLock     = &LockArgs{}
-	pingCall   = &call{name: "PING"}
-	infoCall   = &call{name: "INFO"}
-	askingCall = &call{name: "ASKING"}
-	markerCall = &call{args: []any{small(1), markerKey}}
+	noLock        = &LockArgs{}
+	pingCall      = &call{name: "PING"}
+	infoCall      = &call{name: "INFO"}
+	askingRequest = &Request{LockArgs: noLock, Op: Ping, other: &call{name: "ASKING"}}
+	markerCall    = &call{args: []any{small(1), markerKey}}
 )
 
 // The constant words of commands, boxed once.
@@ -80,14 +80,6 @@ func NewAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration) {
 	r.reset(Acquire, t, ttl, maxTTL)
 	if len(t.Keys) > 1 || t.UnderGuard {
 		r.setScript(acquireScripts)
-		r.mergeAcquire()
-	}
-}
-
-// mergeAcquire lets an acquire of one key by a script be merged with others.
-func (r *Request) mergeAcquire() {
-	if len(r.Keys) == 1 {
-		r.merge = MergedAcquire
 	}
 }
 
@@ -98,7 +90,6 @@ func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint i
 	r.reset(Acquire, t, ttl, maxTTL)
 	r.number, r.span = hint, clamp
 	r.setScript(acquireFencedScripts)
-	r.mergeAcquire()
 }
 
 // NewConfirm fills r with a Confirm of the fence. t must have counters.
@@ -134,15 +125,12 @@ func NewRelease(r *Request, t *LockArgs) {
 func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int, age time.Duration) {
 	r.reset(Release, t, 0, 0)
 	r.span = age
-	if len(t.Keys) == 1 && ownSubscribers == 0 {
-		r.merge = MergedRelease
-	}
 	r.setReportingScript(announceScripts, ownSubscribers)
 }
 
 // SendAlone keeps the request out of merged calls. A merged release may be sent again, behind what
 // follows it.
-func (r *Request) SendAlone() { r.merge = Alone }
+func (r *Request) SendAlone() { r.alone = true }
 
 // NewCountingRelease fills r with a Release that announces nothing, because the next holder in
 // this process follows, and counts the subscribers.
@@ -201,10 +189,15 @@ func NewChannelsPing(r *Request, key string) {
 	r.script, r.other = channelsScript, &call{args: []any{small(1), key}}
 }
 
-// NewAsking fills r with ASKING, which precedes a command that a master of a Redis Cluster
-// accepts for a slot that is being moved to it. Its answer is ignored.
-func NewAsking(r *Request) {
-	r.resetOther(Ping, askingCall)
+// NewAsking returns ASKING, which precedes a command that a master of a Redis Cluster
+// accepts for a slot that is being moved to it.
+func NewAsking() *Command { return unowned(askingRequest) }
+
+// unowned returns a command that nobody waits for: its answer is matched and then dropped.
+func unowned(r *Request) *Command {
+	c := &Command{Request: r}
+	c.MarkSent()
+	return c
 }
 
 // NewInfo fills r with an Info.

@@ -19,6 +19,8 @@ type Script struct {
 	hash any       // Hash, boxed once
 	bit  ScriptSet // of this script alone
 	load *Request  // loads it
+
+	merged *Script // does the same for many commands of one key each; nil if there is none
 }
 
 // scripts are all scripts.
@@ -52,15 +54,13 @@ type ScriptSet uint64
 func (s *ScriptSet) Add(c *Command) *Command {
 	script := c.script
 	if c.Merged > 0 {
-		script = c.mergedScript()
+		script = script.merged
 	}
 	if script == nil || c.UsesEval() || *s&script.bit != 0 {
 		return nil
 	}
 	*s |= script.bit
-	load := &Command{Request: script.load}
-	load.MarkSent()
-	return load
+	return unowned(script.load)
 }
 
 // scriptPair is a script in its two forms.
