@@ -28,6 +28,9 @@ type Limits struct {
 	Total    int // bytes of the whole reply, headers included
 }
 
+// crlf is what ends a line, and a bulk string.
+const crlf = "\r\n"
+
 // maxHeader is the longest header that announces a length: a type and up to 19 digits.
 const maxHeader = 20
 
@@ -44,8 +47,7 @@ type Scanner struct {
 	line   int // bytes of the present line so far
 	kind   byte
 	header [maxHeader]byte
-	bulk   int // bytes of the present bulk string that are missing
-	tail   int // bytes of its CRLF that are missing
+	bulk   int // bytes of the present bulk string and of its CRLF that are missing
 }
 
 // maxDepth is the largest Limits.Depth.
@@ -71,18 +73,15 @@ func (s *Scanner) Scan(p []byte) (n int, err error) {
 // step takes part of a line, of a bulk string, or of what ends it.
 func (s *Scanner) step(p []byte) (took int, err error) {
 	switch {
-	case s.bulk > 0:
-		took = min(s.bulk, len(p))
+	case s.bulk > len(crlf):
+		took = min(s.bulk-len(crlf), len(p))
 		s.bulk -= took
-		if s.bulk == 0 {
-			s.tail = 2
-		}
 		return took, s.grow(took)
-	case s.tail > 0:
-		if p[0] != "\r\n"[2-s.tail] {
+	case s.bulk > 0:
+		if p[0] != crlf[len(crlf)-s.bulk] {
 			return 0, fmt.Errorf("%w: a bulk string is longer than announced", ErrLimit)
 		}
-		if s.tail--; s.tail == 0 {
+		if s.bulk--; s.bulk == 0 {
 			s.complete()
 			return 1, nil
 		}
@@ -106,7 +105,7 @@ func (s *Scanner) lineOf(p []byte) (took int, err error) {
 		most = maxHeader
 		copy(s.header[min(s.line, maxHeader):], p[:took])
 	}
-	if s.line += took; s.line > most+2 { // CRLF
+	if s.line += took; s.line > most+len(crlf) {
 		return 0, fmt.Errorf("%w: a line of more than %d bytes", ErrLimit, most)
 	}
 	if err := s.grow(took); err != nil || end < 0 {
@@ -134,7 +133,7 @@ func (s *Scanner) grow(n int) error {
 
 // announced acts on a length.
 func (s *Scanner) announced(header []byte) error {
-	digits, _, _ := bytes.Cut(header, []byte("\r\n"))
+	digits, _, _ := bytes.Cut(header, []byte(crlf))
 	n, ok := length(digits)
 	switch {
 	case !ok:
@@ -151,10 +150,8 @@ func (s *Scanner) announced(header []byte) error {
 		return fmt.Errorf("%w: arrays nested more than %d deep", ErrLimit, s.depth)
 	case n < 0 || s.kind == '*' && n == 0: // null, or an empty array
 		s.complete()
-	case s.kind == '$' && n == 0:
-		s.tail = 2
 	case s.kind == '$':
-		s.bulk = n
+		s.bulk = n + len(crlf)
 	default:
 		s.left[s.depth] = n
 		s.depth++
