@@ -16,10 +16,9 @@ import (
 )
 
 const (
-	clusterScheme    = "redis+cluster"
-	encryptedCluster = "rediss+cluster"
-	defaultPort      = "6379"
-	maxSeeds         = 64
+	clusterScheme = "redis+cluster"
+	defaultPort   = "6379"
+	maxSeeds      = 64
 )
 
 // checkCluster returns what is wrong with a Config for a Cluster: all wrong addresses, and the
@@ -52,11 +51,7 @@ func (c Config) checkCluster() error {
 
 // clusterURL returns the URL of the Cluster.
 func (c Config) clusterURL(user string) string {
-	scheme := clusterScheme
-	if c.TLS != nil {
-		scheme = encryptedCluster
-	}
-	return fmt.Sprintf("%s://%s%s", scheme, user, strings.Join(c.Cluster, ","))
+	return fmt.Sprintf("%s://%s%s", schemeOf(clusterScheme, c.TLS != nil), user, strings.Join(c.Cluster, ","))
 }
 
 // cluster is what a node knows about its Redis Cluster (docs/dev/rules.md rule 30): its masters,

@@ -303,10 +303,8 @@ func (c Config) String() string {
 		return c.Sentinels.url(c.TLS != nil, user, c.Database)
 	case c.Network == "unix":
 		return fmt.Sprintf("unix://%s%s?db=%d", user, c.Address, c.Database)
-	case c.TLS != nil:
-		return fmt.Sprintf("rediss://%s%s/%d", user, c.Address, c.Database)
 	}
-	return fmt.Sprintf("redis://%s%s/%d", user, c.Address, c.Database)
+	return fmt.Sprintf("%s://%s%s/%d", schemeOf("redis", c.TLS != nil), user, c.Address, c.Database)
 }
 
 // GoString returns String's result in the form of %#v, which must not show the password either.

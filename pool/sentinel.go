@@ -62,7 +62,6 @@ const (
 	maxSentinels         = 32
 	defaultSentinelPort  = "26379"
 	sentinelScheme       = "redis+sentinel"
-	encryptedSentinels   = "rediss+sentinel"
 	maxAgeSlack          = 50 // the part of MaxAge that is given up to clocks with other rates
 	switchChannel        = "+switch-master"
 )
@@ -134,9 +133,5 @@ func (s *Sentinels) url(encrypted bool, user string, database int) string {
 	if s.checkURLs() != nil {
 		return notShown
 	}
-	scheme := sentinelScheme
-	if encrypted {
-		scheme = encryptedSentinels
-	}
-	return fmt.Sprintf("%s://%s%s/%s/%d", scheme, user, strings.Join(s.Addresses, ","), s.Master, database)
+	return fmt.Sprintf("%s://%s%s/%s/%d", schemeOf(sentinelScheme, encrypted), user, strings.Join(s.Addresses, ","), s.Master, database)
 }

@@ -105,24 +105,26 @@ func badPosition(u *url.URL) bool {
 
 // setAddress takes the scheme, the hosts and the path.
 func (c *Config) setAddress(u *url.URL, more []string) (err error) {
+	scheme := u.Scheme
+	if with, ok := strings.CutPrefix(scheme, "rediss"); ok {
+		scheme, c.TLS = "redis"+with, verifyingTLS
+	}
 	// The schemes with several hosts come first: for all others more than one host is an error.
 	switch {
 	case u.Fragment != "":
 		return errors.New("a URL of a master has no fragment (#): in user and password # must be percent-encoded")
-	case u.Scheme == sentinelScheme || u.Scheme == encryptedSentinels:
+	case scheme == sentinelScheme:
 		return c.setSentinels(u, more)
-	case u.Scheme == clusterScheme || u.Scheme == encryptedCluster:
+	case scheme == clusterScheme:
 		return c.setCluster(u, more)
 	case len(more) > 0:
 		return errors.New("several hosts in one URL: only redis+sentinel and redis+cluster allow that")
 	case u.Opaque != "":
 		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
 	// A socket has no host, and its path is not a database.
-	case u.Scheme == "unix":
+	case scheme == "unix":
 		return c.setSocket(u)
-	case u.Scheme == "rediss":
-		c.TLS = verifyingTLS
-	case u.Scheme != "redis":
+	case scheme != "redis":
 		return errors.New("the scheme must be redis, rediss, unix, " +
 			"redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster")
 	}
@@ -153,6 +155,14 @@ func (c *Config) setSocket(u *url.URL) error {
 	}
 	c.Network, c.Address = "unix", u.Path
 	return nil
+}
+
+// schemeOf returns the scheme for servers with TLS, or without.
+func schemeOf(scheme string, encrypted bool) string {
+	if encrypted {
+		return strings.Replace(scheme, "redis", "rediss", 1)
+	}
+	return scheme
 }
 
 // verifyingTLS leaves the server's name open: the dial sets it, because it knows the address.

@@ -31,12 +31,8 @@ func severalHosts(rawURL string) (single string, more []string) {
 // path.
 func (c *Config) setSentinels(u *url.URL, more []string) error {
 	// setSettings runs later. With Config.Sentinels it expects the master's name in the path.
-	s := &Sentinels{}
+	s := &Sentinels{TLS: c.TLS} // the scheme applies to the Sentinels and to the master; in a Config the two may differ
 	c.Sentinels = s
-	// The scheme applies to the Sentinels and to the master. In a Config the two may differ.
-	if u.Scheme == encryptedSentinels {
-		c.TLS, s.TLS = verifyingTLS, verifyingTLS
-	}
 	var err error
 	if s.Addresses, err = addresses(u, more, defaultSentinelPort); err != nil {
 		return err
@@ -52,9 +48,6 @@ func (c *Config) setSentinels(u *url.URL, more []string) error {
 
 // setCluster sets the members from the hosts. The database can only be 0.
 func (c *Config) setCluster(u *url.URL, more []string) (err error) {
-	if u.Scheme == encryptedCluster {
-		c.TLS = verifyingTLS
-	}
 	if c.Cluster, err = addresses(u, more, defaultPort); err != nil {
 		return err
 	}
