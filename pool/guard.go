@@ -23,7 +23,6 @@ type guardState struct {
 	why      error          // why the node does not vote, unless it is quarantined
 	until    clock.Instant  // the end of the quarantine; 0 if there is none
 	timer    alarm          // sends the next VerifyMarker after the quarantine
-	soon     int            // answers in a row that the quarantine ends at once
 	pending  []pendingReply // replies that wait for the answer to VerifyMarker
 }
 
@@ -169,28 +168,13 @@ func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 	g.until = max(g.until, history.notBefore)
 	// A timer on a connection that has ended would ask in vain. The next connection asks by itself.
 	if g.conn.pipeline.conn == g.conn {
-		g.timer.set(n.cfg.Clock, g.askPauseLocked(g.until.Sub(now)+time.Millisecond), g.ask)
+		g.timer.set(n.cfg.Clock, max(minAskPause, g.until.Sub(now)+time.Millisecond), g.ask)
 	}
 }
 
-// A node that answers again and again that its quarantine ends at once is asked every
-// minAskPause. A correct node answers so once or twice, because it rounds to milliseconds.
-const (
-	minAskPause  = 20 * time.Millisecond
-	maxSoonAsked = 3
-)
-
-// askPauseLocked bounds the pause before the next VerifyMarker.
-func (g *guardState) askPauseLocked(pause time.Duration) time.Duration {
-	if pause >= minAskPause {
-		g.soon = 0
-		return pause
-	}
-	if g.soon++; g.soon > maxSoonAsked {
-		return minAskPause
-	}
-	return pause
-}
+// minAskPause is the shortest pause before the next VerifyMarker: a node may answer again and again that its
+// quarantine ends at once.
+const minAskPause = 20 * time.Millisecond
 
 // whyNotVotingLocked returns why the node does not vote.
 func (g *guardState) whyNotVotingLocked(now clock.Instant) error {

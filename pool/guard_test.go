@@ -177,7 +177,7 @@ func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 		require.Equal(t, 1, queriesOf(m))
 		time.Sleep(guardTTL - time.Millisecond)
 		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), time.Millisecond)
-		time.Sleep(3 * time.Millisecond)
+		time.Sleep(2 * minAskPause)
 		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), "by itself, and without a dial")
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})

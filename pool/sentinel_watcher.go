@@ -16,7 +16,10 @@ import (
 
 // askPause follows maxSoonAsked announcements. Without it a Sentinel that announces without end
 // could have all Sentinels queried without a pause.
-const askPause = 100 * time.Millisecond
+const (
+	maxSoonAsked = 3
+	askPause     = 100 * time.Millisecond
+)
 
 // watcher queries one Sentinel for the master repeatedly, and receives its announcements. It uses
 // two connections, because a connection in subscribe mode takes no queries.
