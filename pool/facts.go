@@ -28,13 +28,6 @@ func (f *facts) parse(reply any, err error) (loading bool) {
 	}
 	f.Unread = ""
 	// The text may be large and is not kept: each field is copied out of it.
-	f.parseServer(info)
-	f.parsePersistence(info)
-	return command.InfoField(info, "loading") == "1"
-}
-
-// parseServer reads the sections about the server and its replication.
-func (f *facts) parseServer(info string) {
 	f.RunID, f.Version = command.InfoField(info, "run_id"), command.InfoField(info, "redis_version")
 	f.Mode, f.Role = command.InfoField(info, "redis_mode"), command.InfoField(info, "role")
 	if f.Mode == "" {
@@ -43,13 +36,10 @@ func (f *facts) parseServer(info string) {
 	f.ReplID2 = command.InfoField(info, "master_replid2")
 	// A master reports slave_read_only as well. There it says nothing.
 	f.Writable = f.Role == "slave" && command.InfoField(info, "slave_read_only") == "0"
-}
-
-// parsePersistence reads the sections about memory and persistence.
-func (f *facts) parsePersistence(info string) {
 	f.MaxMemory, _ = strconv.ParseInt(command.InfoField(info, "maxmemory"), 10, 64) // 0 if it is missing or not a number
 	f.Eviction = command.InfoField(info, "maxmemory_policy")
 	f.AOF = command.InfoField(info, "aof_enabled") == "1"
+	return command.InfoField(info, "loading") == "1"
 }
 
 // parseMarker reads the reply to GET of the marker. A missing marker is no error, but an empty one

@@ -182,7 +182,7 @@ func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
 		"redis_version:7.0.15\r\nredis_mode:cluster\r\n":                          "cluster",
 	} {
 		var f facts
-		f.parseServer(info)
+		f.parse(info, nil)
 		require.Equal(t, mode, f.Mode)
 	}
 }

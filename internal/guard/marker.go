@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -39,10 +40,8 @@ func ParseMarker(text string) (Marker, error) {
 	m.MaxAge, err2 = parseMS(part[4])
 	m.Node, err3 = url.QueryUnescape(part[6])
 	m.Until, err4 = parseState(part[7])
-	for _, err := range []error{err1, err2, err3, err4} {
-		if err != nil {
-			return Marker{}, err
-		}
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		return Marker{}, err
 	}
 	if m.RunID == "" || m.ReplID2 == "" || m.Fingerprint == "" {
 		return Marker{}, errors.New("it has an empty part")
