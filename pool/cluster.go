@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -27,9 +26,7 @@ func (c Config) checkCluster() error {
 	errs := []error{inRange("the number of Cluster addresses", len(c.Cluster), 1, maxSeeds)}
 	// Every wrong address is reported in one error, so a list is corrected in one go.
 	for i, a := range c.Cluster {
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
-			errs = append(errs, badSetting("Cluster", a, "host:port"))
-		}
+		errs = append(errs, checkHostPort("Cluster", a))
 		if slices.Contains(c.Cluster[:i], a) {
 			errs = append(errs, errors.New("a member of the Cluster is listed twice"))
 		}

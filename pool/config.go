@@ -236,8 +236,13 @@ func (c Config) checkAddress() error {
 	case c.Network == "unix" || c.Dial != nil:
 		return nil
 	}
-	if host, port, err := net.SplitHostPort(c.Address); err != nil || host == "" || port == "" {
-		return badSetting("Address", c.Address, "host:port")
+	return checkHostPort("Address", c.Address)
+}
+
+// checkHostPort returns an error unless the address has a host and a port.
+func checkHostPort(setting, address string) error {
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return badSetting(setting, address, "host:port")
 	}
 	return nil
 }

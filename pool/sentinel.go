@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -90,9 +89,7 @@ func (s *Sentinels) check() error {
 		errs = append(errs, fmt.Errorf("Sentinels.MaxAge is %v, must be whole milliseconds", s.MaxAge))
 	}
 	for i, a := range s.Addresses {
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
-			errs = append(errs, badSetting("Sentinels.Addresses", a, "host:port"))
-		}
+		errs = append(errs, checkHostPort("Sentinels.Addresses", a))
 		if slices.Contains(s.Addresses[:i], a) {
 			errs = append(errs, errors.New("a Sentinel is listed twice: it would be counted twice"))
 		}
