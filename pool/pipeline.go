@@ -225,19 +225,15 @@ func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 	for _, c := range pc.unansweredCommandsLocked() {
 		switch {
 		case c.Op.Undoes() && !pl.closed && pl.node.expired(c): // it might be sent forever otherwise
-			left = append(left, c)
 			pl.sweepLaterLocked(c)
 		case c.Op.Undoes() && !pl.closed:
 			c.MarkResend()
 			pl.queue.push(c)
-		case c.Op.Creates():
-			if !pl.unacked.add(c, pc.facts) { // the server may execute it later
-				pl.node.countDropped(errTooManyUnacked)
-			}
-			left = append(left, c)
-		default:
-			left = append(left, c)
+			continue
+		case c.Op.Creates() && !pl.unacked.add(c, pc.facts): // the server may execute it later
+			pl.node.countDropped(errTooManyUnacked)
 		}
+		left = append(left, c)
 	}
 	return left
 }

@@ -75,15 +75,14 @@ func (pl *pipeline) failUnsent(err error) {
 	pl.downErr = err
 	var dropped []droppedCommand
 	for _, c := range pl.queue.popAll(nil) {
-		switch {
-		case !c.Op.Undoes() || pl.closed:
-			dropped = append(dropped, droppedCommand{c, err})
-		case pl.node.expired(c): // its owner gets the answer in time
-			pl.sweepLaterLocked(c)
-			dropped = append(dropped, droppedCommand{c, err})
-		default:
-			pl.queue.push(c)
+		if c.Op.Undoes() && !pl.closed {
+			if !pl.node.expired(c) {
+				pl.queue.push(c)
+				continue
+			}
+			pl.sweepLaterLocked(c) // its owner gets the answer in time
 		}
+		dropped = append(dropped, droppedCommand{c, err})
 	}
 	pl.mu.Unlock()
 	// Outside mu, because this calls the owners of the commands.
