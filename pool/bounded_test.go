@@ -178,7 +178,7 @@ func TestASubscriptionThatViolatesTheLimitsIsDialledMoreAndMoreSeldom(t *testing
 		require.NoError(t, err)
 		defer n.Close()
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		s := voter{n}.Subscribe(make(diary, 1000))
+		s := voterOf(n).Subscribe(make(diary, 1000))
 		defer s.Close()
 		s.Add("a")
 		time.Sleep(10 * time.Minute)

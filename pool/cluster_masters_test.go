@@ -55,7 +55,7 @@ func TestWaitersOfAClusterAreCounted(t *testing.T) {
 		}
 		require.Equal(t, command.NoOthers, release(0))
 		heard := make(diary, 100)
-		s := voter{n}.Subscribe(heard)
+		s := voterOf(n).Subscribe(heard)
 		defer s.Close()
 		s.Add(command.FreePrefix + "foo")
 		require.Equal(t, "subscribed redlock:free:foo", <-heard)

@@ -201,7 +201,7 @@ func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
 		cl.MoveSlot("foo", b)
 		for _, pair := range [][2]string{{"A", "B"}, {"B", "C"}} {
 			release, acquire := releasing(pair[0], "foo"), acquiring(pair[1], longTTL, "foo")
-			require.NoError(t, voter{n}.Submit(&release.Command, &acquire.Command))
+			require.NoError(t, voterOf(n).Submit(&release.Command, &acquire.Command))
 			require.Equal(t, command.Granted, release.reply(t).Outcome)
 			require.Equal(t, command.Granted, acquire.reply(t).Outcome)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// submit routes commands to the masters of their slots: see voter.Submit.
-func (cl *cluster) submit(c, behind *command.Command) error {
+// Submit routes commands to the masters of their slots: see kind.
+func (cl *cluster) Submit(c, behind *command.Command) error {
 	if behind != nil {
 		return cl.submitBoth(c, behind)
 	}
@@ -69,16 +69,16 @@ func (cl *cluster) submitBoth(first, second *command.Command) error {
 	cl.mu.Unlock()
 	if together {
 		cl.track(second)
-		if err := two.submit(first, second); !errors.Is(err, errDrained) {
+		if err := two.Submit(first, second); !errors.Is(err, errDrained) {
 			return err
 		}
 	}
 	// Each is routed by itself: it waits for a map, or follows the slots. The second one comes first, so
 	// that neither is taken if that is not. If it then precedes a release on its server, it is refused.
-	if err := cl.submit(second, nil); err != nil {
+	if err := cl.Submit(second, nil); err != nil {
 		return err
 	}
-	return cl.submit(first, nil)
+	return cl.Submit(first, nil)
 }
 
 // route returns the shard of a command. Without a shard and an error the command waits for the

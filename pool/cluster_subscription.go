@@ -41,7 +41,7 @@ type shardSubscription struct {
 	of *clusterSubscription
 }
 
-func (cl *cluster) subscribe(listener command.Listener) command.Subscription {
+func (cl *cluster) Subscribe(listener command.Listener) command.Subscription {
 	s := &clusterSubscription{
 		cluster: cl, listener: listener, channels: make(map[string]*clusterChannel), at: make(map[*shard]*shardSubscription),
 	}

@@ -49,7 +49,7 @@ var spread = []string{"foo", "bar", "hello", "a", "b"} // on several masters
 func TestEachChannelIsSubscribedToAtTheMasterOfItsSlot(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		heard := make(diary, 100)
-		s := voter{n}.Subscribe(heard)
+		s := voterOf(n).Subscribe(heard)
 		for _, name := range spread {
 			s.Add(command.FreePrefix + name)
 			s.Add(command.FreePrefix + name)
@@ -82,7 +82,7 @@ func TestEachChannelIsSubscribedToAtTheMasterOfItsSlot(t *testing.T) {
 func TestChannelsFollowTheirSlots(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		heard := make(diary, 100)
-		s := voter{n}.Subscribe(heard)
+		s := voterOf(n).Subscribe(heard)
 		defer s.Close()
 		from := cl.Owner("foo")
 		var stay string // on another master
@@ -111,7 +111,7 @@ func TestChannelsFollowTheirSlots(t *testing.T) {
 func TestTheEndOfAConnectionConcernsTheChannelsOfOneMaster(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		heard := make(diary, 100)
-		s := voter{n}.Subscribe(heard)
+		s := voterOf(n).Subscribe(heard)
 		defer s.Close()
 		for _, name := range spread {
 			s.Add(command.FreePrefix + name)
@@ -138,7 +138,7 @@ func TestChannelsWaitForTheFirstSlotMap(t *testing.T) {
 		c.slotOwners = [command.Slots]*shard{}
 		c.mu.Unlock()
 		heard := make(diary, 100)
-		s := voter{n}.Subscribe(heard)
+		s := voterOf(n).Subscribe(heard)
 		defer s.Close()
 		s.Add(command.FreePrefix + "foo")
 		s.Add(command.FreePrefix + "bar")

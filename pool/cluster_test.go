@@ -60,7 +60,7 @@ func holders(cl *fakeredis.Cluster, key string) (n int) {
 
 func TestALockIsOnTheMasterOfItsSlot(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		require.True(t, voter{n}.Kind().Cluster)
+		require.True(t, voterOf(n).Kind().Cluster)
 		for _, key := range []string{"foo", "bar", "orders", "{a}b", "x"} {
 			require.Equal(t, command.Granted, acquiring("A", longTTL, key).outcome(t, n), key)
 			_, there := cl.Owner(key).Get(key)

@@ -24,7 +24,7 @@ func guarded(n *Node) *guard.Settings {
 	if n.membership().Guard == nil {
 		m := *n.membership()
 		m.Guard = guardSettings()
-		m.Guard.MaxAge[n.cfg.Name] = voter{n}.Kind().MaxAge
+		m.Guard.MaxAge[n.cfg.Name] = voterOf(n).Kind().MaxAge
 		join(n, m)
 	}
 	return n.membership().Guard

@@ -234,7 +234,7 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 		"INFO": func(t *testing.T, n *Node) string { return pinging().on(n).reply(t).Err.Error() },
 		"SUBSCRIBE": func(_ *testing.T, n *Node) string {
 			ended := make(downs, 10)
-			s := voter{n}.Subscribe(ended)
+			s := voterOf(n).Subscribe(ended)
 			defer s.Close()
 			s.Add("c")
 			return (<-ended).Error()

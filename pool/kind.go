@@ -15,12 +15,22 @@ type kind interface {
 	// stop ends what start began, apart from the pipelines. It may be called more than once.
 	stop()
 
-	// submit queues a command, or two: see voter.Submit.
-	submit(c, behind *command.Command) error
-	// whyNotVoting returns why the node does not vote: see voter.WhyNotVoting.
-	whyNotVoting() error
-	// subscribe returns a subscription without channels: see voter.Subscribe.
-	subscribe(listener command.Listener) command.Subscription
+	// Submit queues a command, and another one right behind it unless that is nil: see command.Node.
+	//
+	// While the first dial is in progress, or one after a connection that worked, commands wait for
+	// it. After a failed dial they are not taken. Undos are kept until they are answered or their
+	// NotAfter has passed.
+	//
+	// An unfit node takes no commands but undos (ErrUnfit). While health checks fail, it takes no commands
+	// but undos and extensions. Membership.Unsafe makes an exception.
+	Submit(c, behind *command.Command) error
+	// WhyNotVoting returns why the node would not vote now, or nil if it would, as far as it knows without asking
+	// the server. An acquire that the server answered by an error counts until it answers another one by a vote,
+	// or is dialled again.
+	WhyNotVoting() error
+	// Subscribe returns a subscription without channels. It ends at the latest with the node, but only its own
+	// Close waits for its goroutines.
+	Subscribe(listener command.Listener) command.Subscription
 	// rejectReason returns why no command is sent to the server at address. It is called under
 	// pipeline.mu.
 	rejectReason(address string) error
@@ -57,9 +67,9 @@ func (k single) start(ctx context.Context) {
 
 func (single) stop() {}
 
-func (k single) submit(c, behind *command.Command) error { return k.node.pipeline.submit(c, behind) }
+func (k single) Submit(c, behind *command.Command) error { return k.node.pipeline.submit(c, behind) }
 
-func (k single) subscribe(listener command.Listener) command.Subscription {
+func (k single) Subscribe(listener command.Listener) command.Subscription {
 	return newSubscription(k.node, listener)
 }
 

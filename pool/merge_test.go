@@ -102,7 +102,7 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 	run := func(t *testing.T, apart bool, state [2]string, subscribed []string) (e effects) {
 		merging(t, func(c *Config) { c.Proxied = apart }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			heard := make(diary, 100)
-			sub := voter{n}.Subscribe(heard)
+			sub := voterOf(n).Subscribe(heard)
 			defer sub.Close()
 			for _, channel := range subscribed {
 				sub.Add(channel)
@@ -428,7 +428,7 @@ func TestNoMergedReleaseIsMissedByAWaiterThatSubscribes(t *testing.T) {
 			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				m.Set("a", "T", longTTL)
 				heard := make(diary, 10)
-				s := voter{n}.Subscribe(heard)
+				s := voterOf(n).Subscribe(heard)
 				defer s.Close()
 				release := func() {
 					a, b := announcing("T", "a"), announcing("T", "b")

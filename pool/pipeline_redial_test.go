@@ -196,7 +196,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 			}
 			inBubble(t, change, func(_ *testing.T, _ *fakeredis.Master, n *Node) {
 				within(1)
-				s := voter{n}.Subscribe(make(diary, 10_000))
+				s := voterOf(n).Subscribe(make(diary, 10_000))
 				defer s.Close()
 				s.Add("a")
 				within(2)

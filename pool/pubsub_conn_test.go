@@ -30,7 +30,7 @@ func TestWhatASubscriptionSaysIsNotTheCallersDeadline(t *testing.T) {
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			heard := make(downs, 100)
-			s := voter{n}.Subscribe(heard)
+			s := voterOf(n).Subscribe(heard)
 			defer s.Close()
 			synctest.Wait()
 			fault(m)
@@ -53,7 +53,7 @@ func TestARefusedSubscriptionIsReportedAndTriedAgainAfterHalfAMinute(t *testing.
 		synctest.Wait()
 		m.Deny("SUBSCRIBE")
 		heard := make(diary, 1000)
-		s := voter{n}.Subscribe(heard)
+		s := voterOf(n).Subscribe(heard)
 		defer s.Close()
 		const tries = 4
 		for range (tries - 1) * 30 * 2 { // waiters come and go
@@ -120,7 +120,7 @@ func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
 		t.Helper()
 		synctest.Wait()
 		m.ForgetLog()
-		s := voter{n}.Subscribe(make(diary, 10))
+		s := voterOf(n).Subscribe(make(diary, 10))
 		defer s.Close()
 		s.Add("a")
 		synctest.Wait()
@@ -143,7 +143,7 @@ func TestCloseOfASubscriptionDoesNotWaitForAFrozenMaster(t *testing.T) {
 			if !connected {
 				m.Freeze()
 			}
-			s := voter{n}.Subscribe(make(downs, 100))
+			s := voterOf(n).Subscribe(make(downs, 100))
 			s.Add("a")
 			synctest.Wait()
 			m.Freeze()

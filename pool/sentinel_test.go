@@ -303,7 +303,7 @@ func TestTheFirstCommandWaitsForTheSentinelsAndTheDial(t *testing.T) {
 func TestASubscriptionFollowsToo(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		l := &heard{}
-		s := voter{n}.Subscribe(l)
+		s := voterOf(n).Subscribe(l)
 		defer s.Close()
 		s.Add("c")
 		synctest.Wait()

@@ -41,7 +41,7 @@ func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 	w.node = newNode(&cfg)
 	// The context has no parent: the watcher's close ends it, through Node.Close.
 	w.node.life, w.node.stop = context.WithCancel(context.Background())
-	w.sub = voter{w.node}.Subscribe(w)
+	w.sub = voterOf(w.node).Subscribe(w)
 	return w
 }
 

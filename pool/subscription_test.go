@@ -33,7 +33,7 @@ func subscribing(t *testing.T, f func(m *fakeredis.Master, s command.Subscriptio
 		defer n.Close()
 		synctest.Wait() // the pipelined connection is the first
 		heard := make(diary, 100)
-		s := voter{n}.Subscribe(heard)
+		s := voterOf(n).Subscribe(heard)
 		defer s.Close()
 		f(m, s, heard)
 	})

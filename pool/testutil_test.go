@@ -201,7 +201,7 @@ func (c *call) on(n *Node) *call {
 	if c.req.Guarded {
 		guarded(n)
 	}
-	if err := (voter{n}).Submit(&c.Command, nil); err != nil {
+	if err := voterOf(n).Submit(&c.Command, nil); err != nil {
 		c.Command.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: err})
 	}
 	return c

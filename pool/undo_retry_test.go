@@ -27,7 +27,7 @@ func TestAnUndoThatTheServerWouldNotExecuteIsMadeGoodUntilItsKeysAreDead(t *test
 			terms.Set([]string{"a"}, token)
 			r := &command.Request{NotAfter: c.Now().Add(10 * time.Second)}
 			command.NewRelease(r, terms)
-			require.NoError(t, voter{n}.Submit(&command.Command{Request: r}, nil))
+			require.NoError(t, voterOf(n).Submit(&command.Command{Request: r}, nil))
 		}
 		m.Set("a", "token", time.Minute)
 		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")

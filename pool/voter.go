@@ -7,12 +7,17 @@ import (
 )
 
 // voter is a node as other packages of this module speak to it.
-type voter struct{ *Node }
+type voter struct {
+	*Node
+	kind
+}
+
+func voterOf(n *Node) voter { return voter{n, n.kind} }
 
 var _ command.Voter = voter{}
 
 func init() {
-	command.FromPool = func(node any) command.Voter { return voter{node.(*Node)} } //nolint:forcetypeassert // its only use
+	command.FromPool = func(node any) command.Voter { return voterOf(node.(*Node)) } //nolint:forcetypeassert // its only use
 }
 
 var errTaken = errors.New("pool: it belongs to another Locker: open a node for each Locker")
@@ -41,22 +46,4 @@ func (v voter) Kind() command.NodeKind {
 		t.MaxAge = s.MaxAge
 	}
 	return t
-}
-
-// Submit queues a command, and another one right behind it unless that is nil: see command.Node.
-//
-// While the first dial is in progress, or one after a connection that worked, commands wait for
-// it. After a failed dial they are not taken. Undos are kept until they are answered or their
-// NotAfter has passed.
-//
-// An unfit node takes no commands but undos (ErrUnfit). While health checks fail, it takes no commands
-// but undos and extensions. Membership.Unsafe makes an exception.
-func (v voter) Submit(c, behind *command.Command) error {
-	return v.kind.submit(c, behind)
-}
-
-// Subscribe returns a subscription without channels. It ends at the latest with the node, but only its own
-// Close waits for its goroutines.
-func (v voter) Subscribe(listener command.Listener) command.Subscription {
-	return v.kind.subscribe(listener)
 }

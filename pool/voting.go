@@ -6,16 +6,11 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// WhyNotVoting returns why the node would not vote now, or nil if it would, as far as it knows without asking
-// the server. An acquire that the server answered by an error counts until it answers another one by a vote,
-// or is dialled again.
-func (v voter) WhyNotVoting() error { return v.kind.whyNotVoting() }
-
 // errConnecting is the reason of a node whose dial may still succeed.
 var errConnecting = errors.New("pool: connecting")
 
-// whyNotVoting asks for the admission of a poll, which a node gets only while it votes.
-func (k single) whyNotVoting() error {
+// WhyNotVoting asks for the admission of a poll, which a node gets only while it votes.
+func (k single) WhyNotVoting() error {
 	pl := k.node.pipeline
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -28,8 +23,8 @@ func (k single) whyNotVoting() error {
 	return pl.conn.health.acquire
 }
 
-// whyNotVoting reports the first of the masters that does not vote for its slots.
-func (cl *cluster) whyNotVoting() error {
+// WhyNotVoting reports the first of the masters that does not vote for its slots.
+func (cl *cluster) WhyNotVoting() error {
 	cl.mu.Lock()
 	closed, mapped, down := cl.closed, cl.hasTopology, cl.down
 	cl.mu.Unlock()
@@ -43,7 +38,7 @@ func (cl *cluster) whyNotVoting() error {
 	}
 	masters, _ := cl.masters()
 	for _, sh := range masters {
-		if err := sh.whyNotVoting(); err != nil {
+		if err := sh.WhyNotVoting(); err != nil {
 			return err
 		}
 	}

@@ -36,11 +36,11 @@ func TestANodeSaysWhyItDoesNotVote(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				synctest.Wait()
-				require.NoError(t, voter{n}.WhyNotVoting())
+				require.NoError(t, voterOf(n).WhyNotVoting())
 				c.disturb(m)
 				time.Sleep(30 * time.Second)
 				m.ForgetLog()
-				err := voter{n}.WhyNotVoting()
+				err := voterOf(n).WhyNotVoting()
 				require.Error(t, err)
 				if c.err != nil {
 					require.ErrorIs(t, err, c.err)
@@ -48,7 +48,7 @@ func TestANodeSaysWhyItDoesNotVote(t *testing.T) {
 				require.ErrorContains(t, err, c.text)
 				c.heal(m)
 				time.Sleep(30 * time.Second)
-				require.NoError(t, voter{n}.WhyNotVoting())
+				require.NoError(t, voterOf(n).WhyNotVoting())
 			})
 		})
 	}
@@ -58,21 +58,21 @@ func TestANodeThatIsExemptVotesThoughItsServerIsUnfit(t *testing.T) {
 	replica := func(m *fakeredis.Master) { m.SetInfo("role", "slave") }
 	onMaster(t, replica, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		require.ErrorIs(t, voter{n}.WhyNotVoting(), command.ErrUnfit)
+		require.ErrorIs(t, voterOf(n).WhyNotVoting(), command.ErrUnfit)
 		except(n, true)
-		require.NoError(t, voter{n}.WhyNotVoting())
+		require.NoError(t, voterOf(n).WhyNotVoting())
 	})
 }
 
 func TestANodeThatConnectsDoesNotVoteYetAndAClosedOneNoMore(t *testing.T) {
 	onMaster(t, (*fakeredis.Master).Freeze, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		require.ErrorIs(t, voter{n}.WhyNotVoting(), errConnecting)
+		require.ErrorIs(t, voterOf(n).WhyNotVoting(), errConnecting)
 		m.Unfreeze()
 		synctest.Wait()
-		require.NoError(t, voter{n}.WhyNotVoting())
+		require.NoError(t, voterOf(n).WhyNotVoting())
 		require.NoError(t, n.Close())
-		require.ErrorIs(t, voter{n}.WhyNotVoting(), ErrClosed)
+		require.ErrorIs(t, voterOf(n).WhyNotVoting(), ErrClosed)
 	})
 }
 
@@ -83,12 +83,12 @@ func TestAnAcquireThatWasAnsweredByAnErrorCountsUntilTheNextVote(t *testing.T) {
 		m.FailWith("SET", "OOM command not allowed")
 		require.Equal(t, command.Failed, acquiring("A", longTTL, "k").outcome(t, n))
 		time.Sleep(time.Minute) // checks succeed
-		require.ErrorContains(t, voter{n}.WhyNotVoting(), "OOM")
+		require.ErrorContains(t, voterOf(n).WhyNotVoting(), "OOM")
 		m.FailWith("SET", "")
 		require.Equal(t, command.Granted, acquiring("B", longTTL, "k").outcome(t, n))
-		require.NoError(t, voter{n}.WhyNotVoting())
+		require.NoError(t, voterOf(n).WhyNotVoting())
 		require.Equal(t, command.Refused, acquiring("C", longTTL, "k").outcome(t, n))
-		require.NoError(t, voter{n}.WhyNotVoting(), "a refusal is a vote")
+		require.NoError(t, voterOf(n).WhyNotVoting(), "a refusal is a vote")
 
 		m.FailWith("SET", "OOM command not allowed")
 		require.Equal(t, command.Failed, acquiring("D", longTTL, "k").outcome(t, n))
@@ -96,23 +96,23 @@ func TestAnAcquireThatWasAnsweredByAnErrorCountsUntilTheNextVote(t *testing.T) {
 		m.Stop()
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Minute)
-		require.NoError(t, voter{n}.WhyNotVoting(), "another connection knows nothing of it")
+		require.NoError(t, voterOf(n).WhyNotVoting(), "another connection knows nothing of it")
 	})
 }
 
 func TestAClusterVotesIfAllItsMastersDo(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		require.NoError(t, voter{n}.WhyNotVoting())
+		require.NoError(t, voterOf(n).WhyNotVoting())
 		for _, m := range cl.Masters {
 			m.SetInfo("role", "slave")
 			time.Sleep(time.Minute)
-			require.Error(t, voter{n}.WhyNotVoting(), m.Name())
+			require.Error(t, voterOf(n).WhyNotVoting(), m.Name())
 			m.SetInfo("role", "")
 			time.Sleep(time.Minute)
-			require.NoError(t, voter{n}.WhyNotVoting(), m.Name())
+			require.NoError(t, voterOf(n).WhyNotVoting(), m.Name())
 		}
 		require.NoError(t, n.Close())
-		require.ErrorIs(t, voter{n}.WhyNotVoting(), ErrClosed)
+		require.ErrorIs(t, voterOf(n).WhyNotVoting(), ErrClosed)
 	})
 }
 
@@ -126,7 +126,7 @@ func TestAClusterWithoutASlotMapDoesNotVote(t *testing.T) {
 		n := openedCluster(t, cl, nil)
 		defer n.Close()
 		time.Sleep(time.Minute)
-		err := voter{n}.WhyNotVoting()
+		err := voterOf(n).WhyNotVoting()
 		require.Error(t, err)
 		require.NotErrorIs(t, err, errConnecting)
 	})
@@ -134,11 +134,11 @@ func TestAClusterWithoutASlotMapDoesNotVote(t *testing.T) {
 
 func TestANodeWhoseSentinelsAreSilentDoesNotVote(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		require.NoError(t, voter{n}.WhyNotVoting())
+		require.NoError(t, voterOf(n).WhyNotVoting())
 		for _, s := range h.sentinels[:2] {
 			s.Stop()
 		}
 		time.Sleep(2 * extraQuarantine)
-		require.ErrorIs(t, voter{n}.WhyNotVoting(), command.ErrUnfit)
+		require.ErrorIs(t, voterOf(n).WhyNotVoting(), command.ErrUnfit)
 	})
 }

@@ -21,7 +21,7 @@ func TestTwoCommandsThatAreSubmittedTogetherShareOneWrite(t *testing.T) {
 		before := n.Stats()
 		for range 50 {
 			first, second := releasing("one", "a"), acquiring("one", longTTL, "a")
-			require.NoError(t, voter{n}.Submit(&first.Command, &second.Command))
+			require.NoError(t, voterOf(n).Submit(&first.Command, &second.Command))
 			require.Equal(t, command.Granted, first.reply(t).Outcome)
 			require.Equal(t, command.Granted, second.reply(t).Outcome)
 		}
