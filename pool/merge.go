@@ -18,19 +18,16 @@ import (
 type mergeState struct {
 	on       bool // several are sent as one call
 	evalNext bool // the server does not know the script: the next call sends its text
-}
 
-// aside are commands of one kind that are taken from the queue and will be appended to the batch. Only
-// the writer uses them.
-type aside struct {
-	commands []*command.Command
-	keys     map[string]struct{}
+	// The commands that are taken from the queue and will be appended to the batch, and their keys.
+	aside []*command.Command
+	keys  map[string]struct{}
 }
 
 func newMergeStates(n *Node) (all [command.MergeKinds]mergeState) {
 	on := !n.cfg.Proxied && n.kind.severalSlots()
 	for kind := command.Alone + 1; kind < command.MergeKinds; kind++ {
-		all[kind].on = on
+		all[kind] = mergeState{on: on, keys: make(map[string]struct{})}
 	}
 	return all
 }
@@ -38,9 +35,9 @@ func newMergeStates(n *Node) (all [command.MergeKinds]mergeState) {
 // appendSameKeysLocked puts commands that were set aside into the batch if one of them is for a key of
 // c. A command may be sent later than it was queued, but never behind a later command for its key.
 func (pc *pipeConn) appendSameKeysLocked(c *command.Command) {
-	for kind := range pc.aside {
+	for kind := range pc.merge {
 		for _, key := range c.Keys {
-			if _, ok := pc.aside[kind].keys[key]; ok {
+			if _, ok := pc.merge[kind].keys[key]; ok {
 				pc.appendMergedLocked(command.MergeKind(kind)) //nolint:gosec // one of three
 				break
 			}
@@ -51,25 +48,12 @@ func (pc *pipeConn) appendSameKeysLocked(c *command.Command) {
 // setAsideLocked sets a command aside if it can be merged with others of this batch, and reports
 // whether it did. appendSameKeysLocked must come before it.
 func (pc *pipeConn) setAsideLocked(c *command.Command) bool {
-	kind := c.MergeKind()
-	a := &pc.aside[kind]
-	if !pc.merge[kind].on {
-		return false
+	m := &pc.merge[c.MergeKind()]
+	if m.on {
+		m.aside = append(m.aside, c)
+		m.keys[c.Keys[0]] = struct{}{}
 	}
-	if a.keys == nil {
-		a.keys = make(map[string]struct{})
-	}
-	a.commands = append(a.commands, c)
-	a.keys[c.Keys[0]] = struct{}{}
-	return true
-}
-
-// asideCount returns how many commands are set aside.
-func (pc *pipeConn) asideCount() (n int) {
-	for kind := range pc.aside {
-		n += len(pc.aside[kind].commands)
-	}
-	return n
+	return m.on
 }
 
 // appendAllMergedLocked puts all commands that were set aside into the batch. Acquires come first,
@@ -81,13 +65,13 @@ func (pc *pipeConn) appendAllMergedLocked() {
 
 // appendMergedLocked puts the commands of one kind that were set aside into the batch.
 func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
-	a, state := &pc.aside[kind], &pc.merge[kind]
-	for i, c := range a.commands {
-		n := min(len(a.commands)-i, command.MaxMerged)
+	m := &pc.merge[kind]
+	for i, c := range m.aside {
+		n := min(len(m.aside)-i, command.MaxMerged)
 		switch first := i%command.MaxMerged == 0; {
 		case first && n > 1:
 			c.Merged = uint8(n) //nolint:gosec // at most MaxMerged
-			pc.evalMerged, state.evalNext = pc.evalMerged || state.evalNext, false
+			pc.evalMerged, m.evalNext = pc.evalMerged || m.evalNext, false
 			pc.pipeline.node.count.merged.Add(int64(n))
 			pc.appendToBatchLocked(c)
 		case first:
@@ -96,9 +80,9 @@ func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
 			pc.pushLocked(c) // part of the call before
 		}
 	}
-	clear(a.keys)
-	clear(a.commands) // as nextAnswered does
-	a.commands = a.commands[:0]
+	clear(m.keys)
+	clear(m.aside) // as nextAnswered does
+	m.aside = m.aside[:0]
 }
 
 // handleMergedReply answers the commands of one call, of which first is the first. If the reply makes

@@ -14,8 +14,7 @@ import (
 type outgoing struct {
 	batch      []*command.Command
 	args       []any // the arguments of one call
-	aside      [command.MergeKinds]aside
-	evalMerged bool // the batch's merged calls send the script's text
+	evalMerged bool  // the batch's merged calls send the script's text
 
 	recentBatch         int           // how many commands came together recently: fades by one with each write
 	answeredAtLastBatch int64         // answered, when the last batch was taken
@@ -33,7 +32,7 @@ const batchThreshold = 3
 // that is alone again soon after a burst no longer yields.
 const batchMemory = 4 * batchThreshold
 
-// maxBatch and maxBatchBytes bound one write. More gains nothing, and a command that is stuck in
+// maxBatch and maxBatchBytes bound what one write takes from the queue. More gains nothing, and a command that is stuck in
 // a write to a frozen peer can no longer be given up.
 const (
 	maxBatch      = 512
@@ -148,9 +147,9 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 	defer pl.mu.Unlock()
 	now := pl.node.membership().Clock.Now()
 	pc.batch, pc.evalMerged = pc.batch[:0], false
-	size := 0
-	for len(pc.batch)+pc.asideCount() < maxBatch && pl.queue.len() > 0 {
-		if size += pl.queue.peek().Size(); size > maxBatchBytes && len(pc.batch)+pc.asideCount() > 0 {
+	size, taken := 0, 0
+	for taken < maxBatch && pl.queue.len() > 0 {
+		if size += pl.queue.peek().Size(); size > maxBatchBytes && taken > 0 {
 			break
 		}
 		c := pl.queue.pop()
@@ -172,6 +171,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 			dropped = append(dropped, droppedCommand{c, dropReason(c, now)})
 			continue
 		}
+		taken++
 		c.Merged = 0 // it may have been sent before, as part of a merged call
 		pc.appendSameKeysLocked(c)
 		if !pc.setAsideLocked(c) {
