@@ -19,7 +19,7 @@ import (
 // their undos were answered: one call deletes what many of them have made since, again and again,
 // until their keys have expired. It is guarded by pipeline.mu.
 type unackedAcquires struct {
-	conns  []deadConn
+	conns  map[deadConn]struct{}
 	tokens map[string]*unackedAcquire
 	// some is set while there are tokens. It is read without a lock: see retry.
 	some atomic.Bool
@@ -75,20 +75,15 @@ func (o *unackedAcquires) add(c *command.Command, f facts) bool {
 		return false
 	}
 	if o.tokens == nil {
-		o.tokens = make(map[string]*unackedAcquire)
+		o.tokens, o.conns = make(map[string]*unackedAcquire), make(map[deadConn]struct{})
 	}
 	o.some.Store(true)
 	o.tokens[c.Token()] = &unackedAcquire{token: c.Token(), keys: slices.Clone(c.Keys), ttl: c.TTL, until: noDeadline}
 	old := deadConn{f.clientID, f.RunID}
-	// Commands of one connection come one after another, so that comparing with the last entry
-	// avoids duplicates.
-	switch n := len(o.conns); {
-	case n > 0 && o.conns[n-1] == old:
-	case n == maxDeadConns:
-		o.conns[n-1] = deadConn{} // one of many that are not killed
-	default:
-		o.conns = append(o.conns, old)
+	if len(o.conns) >= maxDeadConns-1 {
+		old = deadConn{} // one of many that are not killed
 	}
+	o.conns[old] = struct{}{}
 	return true
 }
 
@@ -226,17 +221,17 @@ func newSweep(batch []*unackedAcquire) *command.Command {
 // unanswered. When all are gone, nothing needs a sweep: the server will never execute what it
 // has not executed by then. If the run ID differs, the old connections ended with their process.
 func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) error {
-	// The slice is copied under mu and used without it, because each kill waits for the server.
-	// Nothing is appended meanwhile: only detach appends, and it runs on this goroutine.
+	// The map is taken under mu and read without it, because each kill waits for the server.
+	// Nothing is added meanwhile: only detach adds, and it runs on this goroutine.
 	pl.mu.Lock()
 	old := pl.unacked.conns
 	pl.mu.Unlock()
-	var left []deadConn
+	left := make(map[deadConn]struct{})
 	denied := false
-	for _, k := range old {
+	for k := range old {
 		switch {
 		case denied || pl.node.cfg.Proxied || k.clientID == 0 || k.runID == "" || f.RunID == "":
-			left = append(left, k) // the client ID may be another connection's by now
+			left[k] = struct{}{} // the client ID may be another connection's by now
 		case k.runID != f.RunID: // gone with its process
 		default:
 			killed, err := s.kill(ctx, k.clientID)
@@ -244,7 +239,7 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 				return err
 			}
 			if !killed {
-				denied, left = true, append(left, k) // the server is not asked again for each of them
+				denied, left[k] = true, struct{}{} // the server is not asked again for each of them
 			}
 		}
 	}
