@@ -146,11 +146,10 @@ func decodeMarkerStatus(v any) command.Reply {
 	r := command.Reply{Outcome: command.Granted, MarkerStatus: a}
 	var err error
 	switch {
-	case word == "ok" && len(list) == 2:
-		a.Status = guard.Marked
-		a.Marker, err = markerText(list[1], nil)
-	case word == "foreign" && len(list) == 2:
-		a.Status = guard.Foreign
+	case (word == "ok" || word == "foreign") && len(list) == 2:
+		if a.Status = guard.Marked; word == "foreign" {
+			a.Status = guard.Foreign
+		}
 		a.Marker, err = markerText(list[1], nil)
 	case word == "quarantined" && len(list) == 3:
 		left, err1 := redis.Int64(list[1], nil)
