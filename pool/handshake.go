@@ -34,8 +34,8 @@ func (n *Node) greeted(ctx context.Context, behind []step) (*rawConn, error) {
 	return s, nil
 }
 
-// greet does what greeted does behind the dial. abort is what ctx can do
-// here: redigo's reads heed no context, and closing the socket unblocks them.
+// greet does what greeted does behind the dial. abort is what ctx can do here: redigo's reads heed no
+// context, and closing the socket unblocks them.
 func (n *Node) greet(ctx context.Context, s *rawConn, behind []step) error {
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()

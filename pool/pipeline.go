@@ -151,9 +151,9 @@ func pause(ctx context.Context, c clock.Clock, d time.Duration) {
 }
 
 // connect dials, does the handshake and ends the dead connections that left acquires unanswered, so
-// that no late acquire can be executed behind an undo that is sent on the new connection.
-// The dial timeout bounds all of it. Its
-// errors match no context's error, because a caller would take that for its own deadline.
+// that no late acquire can be executed behind an undo that is sent on the new connection. The dial
+// timeout bounds all of it. Its errors match no context's error, because a caller would take that for
+// its own deadline.
 func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
 	n := pl.node
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
