@@ -130,5 +130,6 @@ func (s *Sentinels) url(encrypted bool, user string, database int) string {
 	if s.checkURLs() != nil {
 		return notShown
 	}
-	return fmt.Sprintf("%s://%s%s/%s/%d", schemeOf(sentinelScheme, encrypted), user, strings.Join(s.Addresses, ","), s.Master, database)
+	scheme := schemeOf(sentinelScheme, encrypted)
+	return fmt.Sprintf("%s://%s%s/%s/%d", scheme, user, strings.Join(s.Addresses, ","), s.Master, database)
 }

@@ -32,8 +32,8 @@ const batchThreshold = 3
 // that is alone again soon after a burst no longer yields.
 const batchMemory = 4 * batchThreshold
 
-// maxBatch and maxBatchBytes bound what one write takes from the queue. More gains nothing, and a command that is stuck in
-// a write to a frozen peer can no longer be given up.
+// maxBatch and maxBatchBytes bound what one write takes from the queue. More gains nothing, and a
+// command that is stuck in a write to a frozen peer can no longer be given up.
 const (
 	maxBatch      = 512
 	maxBatchBytes = 1 << 20

@@ -30,7 +30,8 @@ var scripts []*Script
 func Scripts() []*Script { return scripts }
 
 func script(name, hash string, parts ...string) *Script {
-	s := &Script{Name: name, Source: strings.Join(parts, ""), Hash: hash, hash: hash, bit: 1 << len(scripts), load: &Request{}}
+	s := &Script{Name: name, Source: strings.Join(parts, ""), Hash: hash, hash: hash, load: &Request{}}
+	s.bit = 1 << len(scripts)
 	s.load.resetOther(Ping, &call{name: "SCRIPT", args: []any{"LOAD", s.Source}})
 	scripts = append(scripts, s)
 	return s
