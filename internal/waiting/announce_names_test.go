@@ -285,10 +285,10 @@ func TestAPlanEndsARest(t *testing.T) {
 		confirm(nodes, all, all+"a")
 		table.mu.Lock()
 		w.restLocked(time.Hour)
-		require.False(t, w.subs.channels[0].confirmedOnMajority())
+		require.False(t, table.isMajority(w.subs.channels[0].confirmed))
 		table.mu.Unlock()
 		confirm(nodes, all+"a") // was on its way
-		require.False(t, w.subs.channels[0].confirmedOnMajority(), "it is not subscribed to")
+		require.False(t, table.isMajority(w.subs.channels[0].confirmed), "it is not subscribed to")
 		table.mu.Lock()
 		w.planLocked(table.now().Add(time.Hour))
 		table.mu.Unlock()

@@ -92,7 +92,7 @@ func TestAWaiterNeedsTheChannelOfAllWaiters(t *testing.T) {
 			for _, n := range nodes {
 				require.Empty(t, n.(*subscriber).channels())
 			}
-			require.False(t, table.channels.shared.confirmedOnMajority())
+			require.False(t, table.isMajority(table.channels.shared.confirmed))
 		})
 	}
 }

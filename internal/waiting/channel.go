@@ -50,8 +50,7 @@ func (all *channels) addLocked(name string) *channel {
 	id := command.FreePrefix + all.table.cfg.Prefix + name
 	c := all.byName[id]
 	if c == nil {
-		n := len(all.table.cfg.Nodes)
-		c = &channel{all: all, name: id, of: name, confirmed: make([]bool, n), announcedBy: make([]bool, n)}
+		c = &channel{all: all, name: id, of: name}
 		all.byName[id] = c
 		all.subscribeLocked(id)
 	}
@@ -67,7 +66,7 @@ func (all *channels) removeLocked(c *channel) {
 	}
 	if len(all.byName) == 0 {
 		all.unsubscribeLocked(all.shared.name)
-		clear(all.shared.confirmed)
+		all.shared.confirmed = 0
 	}
 }
 
@@ -90,7 +89,7 @@ func (all *channels) unsubscribeLocked(id string) {
 // confirmedLocked reports whether the subscriptions to all names are in effect on a majority of the nodes.
 func (all *channels) confirmedLocked(names []string) bool {
 	for _, name := range names {
-		if c := all.ofLocked(name); c == nil || !c.confirmedOnMajority() {
+		if c := all.ofLocked(name); c == nil || !all.table.isMajority(c.confirmed) {
 			return false
 		}
 	}
@@ -102,16 +101,14 @@ type channel struct {
 	all       *channels
 	name      string        // of the channel
 	of        string        // the name whose releases are announced
-	confirmed []bool        // by node: the subscription is in effect
+	confirmed quorum.Nodes  // the subscription is in effect there
 	waiter    *Waiter       // the only head that waits for the name; nil: it has left
 	keepUntil clock.Instant // end of Linger
 	timer     timer.Timer   // ends the subscription
 	resting   bool          // it is not subscribed to for now: see Waiter.restLocked
 
-	// Of the last release that was announced:
-	announcedBy []bool // by node
-	announced   int    // nodes
-	firstAt     clock.Instant
+	announced quorum.Nodes  // the nodes that have announced the last release
+	firstAt   clock.Instant // when the first of them did
 }
 
 // AnnounceGrace is how long after the first node's announcement a waiter waits for those of other
@@ -139,43 +136,38 @@ func (c *channel) Fire(*timer.Timer) {
 	}
 }
 
-// confirmedOnMajority reports whether the channel is confirmed on a majority of the nodes.
-func (c *channel) confirmedOnMajority() bool {
-	nodes := 0
-	for _, confirmed := range c.confirmed {
-		if confirmed {
-			nodes++
-		}
-	}
-	return nodes >= quorum.Majority(len(c.confirmed))
-}
-
 // wakeSubscribedLocked wakes the waiter if its subscription on a node was the last one that it needed for a
 // majority.
 func (c *channel) wakeSubscribedLocked(node int) {
-	if w := c.waiter; w != nil && w.subs.confirmedOnLocked(node) && w.subs.nodesLocked() == c.all.table.majority() {
-		w.wakeLocked(BySubscription)
+	if c.waiter == nil {
+		return
+	}
+	if nodes := c.waiter.subs.nodesLocked(); nodes.Has(node) && nodes.Len() == c.all.table.majority() {
+		c.waiter.wakeLocked(BySubscription)
 	}
 }
 
 // announceLocked records that a node has announced a release. The waiter's attempt is made at the earliest when so
 // many nodes have that a quorum can be free, or soon after the first one.
 func (c *channel) announceLocked(node int, payload string) {
-	majority, now := c.all.table.majority(), c.all.table.now()
-	another := c.announced == 0 || c.announcedBy[node]
+	now := c.all.table.now()
+	another := c.announced == 0 || c.announced.Has(node)
 	switch {
-	case another && c.announced > 0 && c.announced < majority && now.Before(c.firstAt.Add(AnnounceGrace)):
+	case another && c.awaitsMoreLocked() && now.Before(c.firstAt.Add(AnnounceGrace)):
 		return // one node alone may not put the attempt off again and again
 	case another:
-		clear(c.announcedBy)
 		c.announced, c.firstAt = 0, now
 	}
-	c.announcedBy[node] = true
-	if c.announced++; another {
+	if c.announced = c.announced.With(node); another {
 		c.heardLocked(parseRelease(payload))
-	} else if c.announced == majority && c.waiter != nil {
+	} else if c.announced.Len() == c.all.table.majority() && c.waiter != nil {
 		c.waiter.replanLocked()
 	}
+}
+
+// awaitsMoreLocked reports whether a release was announced, and by fewer nodes than a majority.
+func (c *channel) awaitsMoreLocked() bool {
+	return c.announced != 0 && !c.all.table.isMajority(c.announced)
 }
 
 // heardLocked plans an attempt of the waiter after a release, or a rest.
@@ -200,8 +192,7 @@ func (c *channel) heardLocked(r release) {
 // restLocked ends the subscription for a while.
 func (c *channel) restLocked() {
 	if !c.resting {
-		c.resting, c.announced = true, 0
-		clear(c.confirmed)
+		c.resting, c.announced, c.confirmed = true, 0, 0
 		c.all.unsubscribeLocked(c.name)
 	}
 }
@@ -227,17 +218,19 @@ func (l *listener) Subscribed(id string) {
 	all.table.mu.Lock()
 	defer all.table.mu.Unlock()
 	if id == all.shared.name {
-		all.shared.confirmed[l.node] = len(all.byName) > 0
+		if len(all.byName) > 0 {
+			all.shared.confirmed = all.shared.confirmed.With(l.node)
+		}
 		for _, c := range all.byName {
 			c.wakeSubscribedLocked(l.node)
 		}
 		return
 	}
 	c := all.byName[id]
-	if c == nil || c.confirmed[l.node] || c.resting {
+	if c == nil || c.confirmed.Has(l.node) || c.resting {
 		return
 	}
-	c.confirmed[l.node] = true
+	c.confirmed = c.confirmed.With(l.node)
 	c.wakeSubscribedLocked(l.node)
 }
 
@@ -255,10 +248,10 @@ func (l *listener) Down(error) {
 	all := l.channels
 	all.table.mu.Lock()
 	defer all.table.mu.Unlock()
-	all.shared.confirmed[l.node] = false
+	all.shared.confirmed = all.shared.confirmed.Without(l.node)
 	for _, c := range all.byName {
-		if c.confirmed[l.node] {
-			c.confirmed[l.node] = false
+		if c.confirmed.Has(l.node) {
+			c.confirmed = c.confirmed.Without(l.node)
 			if c.waiter != nil {
 				c.waiter.wakeLocked(ByPoll)
 			}
@@ -294,7 +287,7 @@ func (s *subscribed) beginLocked() (first bool) {
 // wait, so no second attempt is necessary.
 func (s *subscribed) resumeLocked() {
 	all := &s.waiter.table.channels
-	if s.channels == nil && all.shared.confirmedOnMajority() && all.confirmedLocked(s.waiter.names) {
+	if s.channels == nil && all.table.isMajority(all.shared.confirmed) && all.confirmedLocked(s.waiter.names) {
 		s.beginLocked()
 		s.before = true
 	}
@@ -324,7 +317,7 @@ func (s *subscribed) listenAgainLocked() {
 // what the next attempt needs.
 func (s *subscribed) forgetLocked() {
 	for _, c := range s.channels {
-		if c.announced < s.waiter.table.majority() {
+		if c.awaitsMoreLocked() {
 			c.announced = 0
 		}
 	}
@@ -333,7 +326,7 @@ func (s *subscribed) forgetLocked() {
 // graceLocked returns until when the waiter waits for more nodes to announce a release; 0 if it does not.
 func (s *subscribed) graceLocked() (until clock.Instant) {
 	for _, c := range s.channels {
-		if c.announced > 0 && c.announced < s.waiter.table.majority() {
+		if c.awaitsMoreLocked() {
 			until = max(until, c.firstAt.Add(AnnounceGrace))
 		}
 	}
@@ -342,24 +335,17 @@ func (s *subscribed) graceLocked() (until clock.Instant) {
 
 // confirmedLocked reports whether the waiter is told of releases by a majority of the nodes. Any release then reaches
 // it by one of them at least.
-func (s *subscribed) confirmedLocked() bool { return s.nodesLocked() >= s.waiter.table.majority() }
+func (s *subscribed) confirmedLocked() bool { return s.waiter.table.isMajority(s.nodesLocked()) }
 
-// nodesLocked returns how many nodes tell the waiter of releases.
-func (s *subscribed) nodesLocked() (nodes int) {
-	for i := range s.waiter.table.cfg.Nodes {
-		if s.confirmedOnLocked(i) {
-			nodes++
-		}
+// nodesLocked returns the nodes that tell the waiter of releases: all its channels are confirmed there, and that of
+// all waiters.
+func (s *subscribed) nodesLocked() quorum.Nodes {
+	if len(s.channels) == 0 {
+		return 0
+	}
+	nodes := s.waiter.table.channels.shared.confirmed
+	for _, c := range s.channels {
+		nodes &= c.confirmed
 	}
 	return nodes
-}
-
-// confirmedOnLocked reports whether all channels of the waiter are confirmed on a node, and the one
-// of all waiters.
-func (s *subscribed) confirmedOnLocked(node int) bool {
-	ok := len(s.channels) > 0 && s.waiter.table.channels.shared.confirmed[node]
-	for _, c := range s.channels {
-		ok = ok && c.confirmed[node]
-	}
-	return ok
 }

@@ -133,11 +133,7 @@ func TestOnlyAConfirmedSubscriptionIsCountedAsOurOwn(t *testing.T) {
 	table, _ := newTable()
 	require.False(t, table.channels.confirmedLocked([]string{"a"}))
 	for i, want := range []bool{false, false, true, true} {
-		confirmed := make([]bool, 3)
-		for n := range i {
-			confirmed[n] = true
-		}
-		table.channels.byName["redlock:free:a"] = &channel{confirmed: confirmed}
+		table.channels.byName["redlock:free:a"] = &channel{confirmed: 1<<i - 1}
 		require.Equal(t, want, table.channels.confirmedLocked([]string{"a"}))
 		require.False(t, table.channels.confirmedLocked([]string{"a", "b"}))
 	}

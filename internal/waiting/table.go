@@ -51,7 +51,7 @@ func NewTable(cfg Config) *Table {
 	t := &Table{cfg: cfg, names: make(map[string]*nameState)}
 	t.channels = channels{
 		table: t, byName: make(map[string]*channel),
-		shared: channel{name: command.WaitersChannel(cfg.Prefix), confirmed: make([]bool, len(cfg.Nodes))},
+		shared: channel{name: command.WaitersChannel(cfg.Prefix)},
 	}
 	return t
 }
@@ -263,5 +263,7 @@ func (t *Table) pollPause(first, soon bool) time.Duration {
 }
 
 func (t *Table) majority() int { return quorum.Majority(len(t.cfg.Nodes)) }
+
+func (t *Table) isMajority(nodes quorum.Nodes) bool { return nodes.Len() >= t.majority() }
 
 func (t *Table) now() clock.Instant { return t.cfg.Clock.Now() }
