@@ -35,7 +35,7 @@ type Locker struct {
 	timers     *timer.Queue             // node timeouts and ends of held locks
 	waiting    *waiting.Table           // waiters and holders of this process, by name
 	dispatcher *dispatcher              // nil without traces and without a logger
-	ends       *background.Pool[*Lock]  // of locks whose time is over and that have contexts or shares
+	ends       *background.Queue[*Lock] // of locks whose time is over and that have contexts or shares
 	undos      *background.Queue[*Lock] // of locks that the library ended
 	holdLog    *holdLog                 // nil without a logger
 	asking     atomic.Int32             // queries for the holders after locks that were lost

@@ -10,20 +10,27 @@ import (
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
-// Queue runs items one after another, in the order of Add. Its methods are safe for concurrent use.
+// Queue runs items. Its methods are safe for concurrent use.
 type Queue[T any] struct {
-	run func(T)
-	max int // queued items; 0: no bound
+	run  func(T)
+	max  int  // queued items; 0: no bound
+	pool bool // an item that takes long delays no other
 
-	mu      sync.Mutex // guards the fields below; no item runs under it
-	items   []T
-	running bool             // a goroutine runs the items
-	idle    signal.Broadcast // that goroutine ends
+	mu    sync.Mutex // guards the fields below; no item runs under it
+	items []T
+	users int              // goroutines
+	free  bool             // one of them has begun and has not taken an item yet
+	idle  signal.Broadcast // users has become 0
 }
 
-// NewQueue returns a queue that calls run for each item. It queues up to max items; 0 means any
-// number.
+// NewQueue returns a queue that calls run for one item after another, in the order of Add. It queues up
+// to max items; 0 means any number.
 func NewQueue[T any](limit int, run func(T)) *Queue[T] { return &Queue[T]{run: run, max: limit} }
+
+// NewPool returns a queue that calls run on few goroutines, of which one is always free to take the next
+// item. So an item that takes long delays no other, and a hundred thousand short ones need no goroutine
+// each.
+func NewPool[T any](run func(T)) *Queue[T] { return &Queue[T]{run: run, pool: true} }
 
 // Add queues an item. It never blocks, and returns false if there is no room.
 func (q *Queue[T]) Add(item T) bool {
@@ -33,24 +40,30 @@ func (q *Queue[T]) Add(item T) bool {
 		return false
 	}
 	q.items = append(q.items, item)
-	if !q.running {
-		q.running = true
-		go q.drain()
-	}
+	q.beginLocked()
 	return true
 }
 
+// beginLocked begins a goroutine if there is none or, in a pool, if none is free.
+func (q *Queue[T]) beginLocked() {
+	if q.users == 0 || q.pool && !q.free {
+		q.users++
+		q.free = true
+		go q.drain(true)
+	}
+}
+
 // drain runs the items until there is none. If one ends the goroutine by runtime.Goexit, as
-// testing.T.FailNow does, another goroutine runs the others.
-func (q *Queue[T]) drain() {
+// testing.T.FailNow does, another goroutine goes on. first says that it has run no item.
+func (q *Queue[T]) drain(first bool) {
 	over := false
 	defer func() {
 		if !over {
-			go q.drain()
+			go q.drain(false)
 		}
 	}()
-	for {
-		item, ok := q.next()
+	for ; ; first = false {
+		item, ok := q.next(first)
 		if !ok {
 			over = true
 			return
@@ -59,26 +72,34 @@ func (q *Queue[T]) drain() {
 	}
 }
 
-// next removes the next item. If there is none the goroutine of drain has to end.
-func (q *Queue[T]) next() (item T, ok bool) {
+// next removes the next item. If there is none the goroutine has to end.
+func (q *Queue[T]) next(first bool) (item T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if first {
+		q.free = false
+	}
 	if len(q.items) == 0 {
-		q.items, q.running = nil, false
-		q.idle.Wake()
+		q.items = nil
+		if q.users--; q.users == 0 {
+			q.idle.Wake()
+		}
 		return item, false
 	}
 	item = q.items[0]
 	var none T
 	q.items[0] = none // or the array keeps it alive
 	q.items = q.items[1:]
+	if len(q.items) > 0 {
+		q.beginLocked()
+	}
 	return item, true
 }
 
 // Join waits until no item is left, but no longer than limit.
 func (q *Queue[T]) Join(c clock.Clock, limit time.Duration) {
 	q.mu.Lock()
-	if !q.running {
+	if q.users == 0 {
 		q.mu.Unlock()
 		return
 	}
