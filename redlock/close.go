@@ -46,27 +46,23 @@ func (l *Locker) Close(ctx context.Context) error {
 	if ctx.Err() != nil {
 		grace = l.readTimeout()
 	}
-	idle := l.beginClose()
+	l.beginClose()
 	held := l.held()
 	for _, lk := range held {
 		if lk.opts.leads {
 			lk.cancelContext(ErrClosed)
 		}
 	}
-	for _, lk := range l.liveLocks() {
-		lk.limitUndo()
-	}
-	l.stopWork(ctx, idle, held)
+	tellAll := l.stopWork(ctx, held)
+	idle := l.awaitEnds(l.liveLocks(), ctx.Done())
+	tellAll()
 	var err error
-	select {
-	case <-idle:
-		l.ends.Join(l.set.clock, l.readTimeout())
-		l.undos.Join(l.set.clock, l.readTimeout())
-	case <-ctx.Done():
-		err = l.abandon(ctx, idle, grace)
-		l.ends.Join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
-		l.undos.Join(l.set.clock, max(0, began.Add(grace).Sub(l.now())))
+	until := l.now().Add(l.readTimeout())
+	if !idle {
+		err, until = l.abandon(ctx, grace), began.Add(grace)
 	}
+	l.ends.Join(l.set.clock, max(0, until.Sub(l.now())))
+	l.undos.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.waiting.Close()
 	if left := l.leftoverError(); err == nil {
 		err = left
@@ -76,19 +72,13 @@ func (l *Locker) Close(ctx context.Context) error {
 	return oneline.Join(err, closeAll(l.nodes))
 }
 
-// beginClose marks the Locker as closed. It returns a channel that is closed when no lock is left.
-func (l *Locker) beginClose() <-chan struct{} {
+// beginClose marks the Locker as closed.
+func (l *Locker) beginClose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
-		l.closed = true
-		l.drained = make(chan struct{})
+	if !l.isClosed() {
 		close(l.closing)
-		if len(l.locks) == 0 {
-			close(l.drained)
-		}
 	}
-	return l.drained
 }
 
 // liveLocks lists the locks that are in acquisition, held, or being undone.
@@ -103,37 +93,30 @@ func (l *Locker) held() []*Lock {
 	return slices.DeleteFunc(l.liveLocks(), func(lk *Lock) bool { return !lk.isHeld() })
 }
 
-// stopWork tells the holders to stop, each in time before the deadline of ctx, and all when ctx ends. It
-// returns when it has told all, or earlier if no lock is left.
-func (l *Locker) stopWork(ctx context.Context, idle <-chan struct{}, held []*Lock) {
+// stopWork begins to tell the holders to stop, each in time before the deadline of ctx, and all when ctx
+// ends. What it returns tells those that were not told, and waits until all are.
+func (l *Locker) stopWork(ctx context.Context, held []*Lock) (tellAll func()) {
 	began, left := l.now(), time.Duration(0)
 	deadline, bounded := ctx.Deadline()
 	if bounded {
 		left = deadline.Sub(time.UnixMicro(l.set.wall()))
 	}
 	slices.SortFunc(held, func(a, b *Lock) int { return cmp.Compare(b.closeMargin(), a.closeMargin()) })
-	for _, lk := range held {
-		l.awaitClose(ctx, idle, bounded, began.Add(left-min(lk.closeMargin(), left/4)))
-		lk.stopWork()
-	}
-}
-
-// awaitClose waits until ctx ends, no lock is left or, if bounded, until an instant.
-func (l *Locker) awaitClose(ctx context.Context, idle <-chan struct{}, bounded bool, until clock.Instant) {
-	var over <-chan struct{}
-	if bounded {
-		d := until.Sub(l.now())
-		if d <= 0 {
-			return
+	now, told, ended := make(chan struct{}), make(chan struct{}), ctx.Done()
+	go func() {
+		defer close(told)
+		for _, lk := range held {
+			at := began.Add(left - min(lk.closeMargin(), left/4))
+			if !bounded {
+				at = noDeadline
+			}
+			l.awaitUntil(at, ended, now)
+			lk.stopWork()
 		}
-		fired, stop := timer.After(l.set.clock, d)
-		defer stop()
-		over = fired
-	}
-	select {
-	case <-ctx.Done():
-	case <-idle:
-	case <-over:
+	}()
+	return func() {
+		close(now)
+		<-told
 	}
 }
 
@@ -154,32 +137,38 @@ func (lk *Lock) stopWork() {
 	lk.scheduleLocked()
 }
 
-// limitUndo bounds how long Close waits for an undo that was decided before Close began. For one
-// that is decided later, onUndoDecided calls armUndoLimit. The node timeout bounds the decision.
-func (lk *Lock) limitUndo() {
-	if r, _ := lk.pendingUndo(); r != nil && r.Decided() {
-		lk.armUndoLimit(r)
+// awaitEnds waits until the locks have ended, and their undos are answered or Close waits for them no longer.
+// It returns false if end is closed before.
+func (l *Locker) awaitEnds(locks []*Lock, end <-chan struct{}) bool {
+	for _, lk := range locks {
+		for change, left := l.nextChange(lk); left; change, left = l.nextChange(lk) {
+			switch until := lk.awaitedUntil(); {
+			case !l.now().Before(until):
+				l.giveUp(lk)
+			case isOver(end):
+				return false
+			default:
+				l.awaitUntil(until, change, end)
+			}
+		}
 	}
+	return true
 }
 
-// pendingUndo returns the undo of a registered lock, and whether the lock is registered. The undo is
-// nil before it is submitted.
-func (lk *Lock) pendingUndo() (undo *vote.Round, registered bool) {
-	return lk.keys.undo.Load(), lk.l.has(lk)
-}
-
-// armUndoLimit sets the instant after which Close no longer waits for the nodes that have not
-// answered the undo. The nodes themselves notice a failure only when a connection ends or a dial
-// fails, and a frozen server keeps both open for seconds.
-func (lk *Lock) armUndoLimit(undo *vote.Round) {
-	lk.limitUndoAt(undo, min(undo.Request.NotAfter, undo.Start.Add(recovery(lk.l.nodes))))
-}
-
-func (lk *Lock) limitUndoAt(undo *vote.Round, at clock.Instant) {
-	undo.SetTimer(at, (*undoTimer)(lk))
-	if !lk.l.has(lk) { // the last answer may have come before SetTimer
-		undo.ClearTimer()
+// awaitedUntil returns until when Close waits for the undo of a lock. By then every reachable node had time
+// to answer on a new connection: the nodes themselves notice a failure only when a connection ends or a dial
+// fails, and a frozen server keeps both open for seconds. If the keys may block a quorum for other clients,
+// Close waits on until a quorum has confirmed the release or the keys have expired.
+func (lk *Lock) awaitedUntil() clock.Instant {
+	undo := lk.keys.undo.Load()
+	if undo == nil || !undo.Decided() { // the node timeout bounds the decision
+		return noDeadline
 	}
+	at, now := undo.Start.Add(recovery(lk.l.nodes)), lk.l.now()
+	if !now.Before(at) && lk.isBlocked(undo) {
+		at = now.Add(time.Second)
+	}
+	return min(undo.Request.NotAfter, at)
 }
 
 // isBlocked reports whether keys of an ended lock may block a quorum for other clients: the lock
@@ -191,26 +180,15 @@ func (lk *Lock) isBlocked(undo *vote.Round) bool {
 	return held && !undo.Confirmed()
 }
 
-// undoTimer is the timer's view of a Lock whose undo Close waits for.
-type undoTimer Lock
-
-// Fire unregisters the lock. By then every reachable node had time to answer on a new connection.
-// If the keys may block a quorum for other clients, Fire waits on until a quorum has confirmed the
-// release or the keys have expired.
-func (o *undoTimer) Fire(*timer.Timer) {
-	lk, now := (*Lock)(o), o.l.now()
-	undo, registered := lk.pendingUndo()
-	if !registered {
-		return // the last answer has arrived
+// giveUp unregisters a lock whose undo Close no longer waits for.
+func (l *Locker) giveUp(lk *Lock) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.locks[lk.args.Token()] == lk {
+		delete(l.locks, lk.args.Token())
+		l.leftover.add(lk.keys.undo.Load().Request.NotAfter, now)
 	}
-	if now.Before(undo.Request.NotAfter) && lk.isBlocked(undo) {
-		lk.limitUndoAt(undo, min(undo.Request.NotAfter, now.Add(time.Second)))
-		return
-	}
-	lk.l.mu.Lock()
-	lk.l.leftover.add(undo.Request.NotAfter, now)
-	lk.l.mu.Unlock()
-	lk.l.remove(lk)
 }
 
 // leftover counts locks whose keys were not deleted on every node.
@@ -233,9 +211,9 @@ func (l *Locker) leftoverError() error {
 	left := l.leftover
 	l.mu.Unlock()
 	for _, lk := range l.liveLocks() {
-		undo, registered := lk.pendingUndo()
+		undo := lk.keys.undo.Load()
 		switch {
-		case !registered || lk.isHeld():
+		case lk.isHeld() || !l.has(lk):
 		case undo != nil && undo.Decided():
 			left.add(undo.Request.NotAfter, now)
 		default: // its undo may be in submission
@@ -255,53 +233,50 @@ func (l *Locker) leftoverError() error {
 
 // abandon waits up to the grace period for undos, and names the locks that are still held. The remaining
 // keys expire by their TTL.
-func (l *Locker) abandon(ctx context.Context, idle <-chan struct{}, grace time.Duration) error {
-	select {
-	case <-idle: // both channels were ready
-		return nil
-	default:
-	}
+func (l *Locker) abandon(ctx context.Context, grace time.Duration) error {
 	var names []string
 	for _, lk := range l.held() {
 		names = append(names, lk.hold.Names...)
 	}
-	if l.awaitUndos(grace) && len(names) == 0 {
-		return nil
-	}
-	if len(names) == 0 {
+	over, stop := timer.After(l.set.clock, grace)
+	defer stop()
+	undone := l.awaitEnds(slices.DeleteFunc(l.liveLocks(), (*Lock).isHeld), over)
+	switch {
+	case len(names) > 0:
+		slices.Sort(names)
+		return fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", context.Cause(ctx), quoted(names))
+	case !undone:
 		return fmt.Errorf("redlock: close: %w", context.Cause(ctx))
 	}
-	slices.Sort(names)
-	return fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", context.Cause(ctx), quoted(names))
+	return nil
 }
 
-// awaitUndos waits until no undo is pending. It returns false if that takes longer than within.
-func (l *Locker) awaitUndos(within time.Duration) bool {
-	over, stop := timer.After(l.set.clock, within)
-	defer stop()
-	for _, lk := range l.liveLocks() {
-		if lk.isHeld() {
-			continue
-		}
-		for {
-			change, known := l.nextChange(lk)
-			if !known {
-				break
-			}
-			select {
-			case <-change:
-			case <-over:
-				return false
-			}
-		}
+// awaitUntil waits until an instant, or until one of the channels is closed.
+func (l *Locker) awaitUntil(at clock.Instant, a, b <-chan struct{}) {
+	var over <-chan struct{}
+	if at != noDeadline {
+		fired, stop := timer.After(l.set.clock, max(0, at.Sub(l.now())))
+		defer stop()
+		over = fired
 	}
-	return true
+	select {
+	case <-a:
+	case <-b:
+	case <-over:
+	}
 }
 
-// nextChange returns a channel that is closed when the next lock leaves l.locks, and whether lk is
-// still registered.
-func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, known bool) {
+// nextChange returns a channel that is closed when a lock leaves l.locks or its undo is decided, and whether
+// lk is still registered.
+func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, registered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed.Next(), l.locks[lk.args.Token()] == lk
+}
+
+// noteChange wakes Close.
+func (l *Locker) noteChange() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed.Wake()
 }

@@ -351,22 +351,6 @@ func TestALockerClosesItsNodes(t *testing.T) {
 	require.NoError(t, n.Close(), "again")
 }
 
-// The last answer may arrive before the deciding one is handled.
-func TestCloseLeavesNoTimerOfAnUndoWhoseLastAnswerCameFirst(t *testing.T) {
-	inBubbles(t, 3, func(fl *testbed) {
-		l := fl.locker()
-		k := take(t, l, "a", time.Minute)
-		fl.masters[2].Freeze()
-		require.NoError(t, k.Release(bg))
-		fl.masters[2].Unfreeze()
-		require.NoError(t, l.Close(bg))
-		k.onUndoComplete(k.keys.undo.Load())
-		k.onUndoDecided(k.keys.undo.Load())
-		synctest.Wait() // the last answer ends Close before it clears the timer
-		require.Zero(t, l.timers.Len())
-	})
-}
-
 // A failed attempt holds nothing. Its key on one node does not keep others from the lock, so Close
 // waits no longer than a node takes to recover.
 func TestCloseWaitsForTheUndoOfAnAttemptNoLongerThanANodeTakesToRecover(t *testing.T) {
@@ -472,14 +456,14 @@ func TestCloseReportsKeysWhoseReleaseIsUndecided(t *testing.T) {
 	})
 }
 
-// The timer of an undo may fire while the last answer comes.
+// Close may give up an undo while the last answer comes.
 func TestAnAnsweredUndoLeavesNoKeys(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		require.NoError(t, k.Release(bg))
 		fl.answered()
-		(*undoTimer)(k).Fire(nil)
+		l.giveUp(k)
 		require.NoError(t, l.leftoverError())
 	})
 }

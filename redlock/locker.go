@@ -45,9 +45,7 @@ type Locker struct {
 
 	mu       sync.Mutex       // guards the fields below; no callback runs under it
 	locks    map[string]*Lock // by token: in acquisition, held, or being undone
-	closed   bool
-	drained  chan struct{}    // made by Close; closed when no lock is left in locks
-	changed  signal.Broadcast // that a lock has left locks
+	changed  signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
 	leftover leftover         // locks that Close did not wait for
 }
 
@@ -237,7 +235,7 @@ func (l *Locker) add(lk *Lock) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closed:
+	case l.isClosed():
 		return ErrClosed
 	case l.locks[lk.args.Token()] != nil:
 		return ErrAlreadyHeld
@@ -254,14 +252,6 @@ func (l *Locker) remove(lk *Lock) {
 		delete(l.locks, lk.args.Token())
 	}
 	l.changed.Wake()
-	if !l.closed || len(l.locks) > 0 {
-		return
-	}
-	select {
-	case <-l.drained:
-	default:
-		close(l.drained)
-	}
 }
 
 // has reports whether a lock is still registered.
@@ -272,12 +262,12 @@ func (l *Locker) has(lk *Lock) bool {
 }
 
 // isClosed reports whether the Locker was closed. The zero Locker counts as closed.
-func (l *Locker) isClosed() bool {
-	if l.closing == nil {
-		return true
-	}
+func (l *Locker) isClosed() bool { return l.closing == nil || isOver(l.closing) }
+
+// isOver reports whether a channel is closed.
+func isOver(c <-chan struct{}) bool {
 	select {
-	case <-l.closing:
+	case <-c:
 		return true
 	default:
 		return false

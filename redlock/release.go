@@ -255,14 +255,17 @@ var undoEvents = vote.Events{
 		return rep
 	},
 	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).onUndoDecided(r) },
-	OnComplete: func(r *vote.Round) { r.Owner.(*Lock).onUndoComplete(r) },
+	OnComplete: func(r *vote.Round) { // every node has answered
+		lk := r.Owner.(*Lock)
+		lk.l.remove(lk)
+	},
 }
 
 // onUndoDecided passes on whether a node of the deciding quorum reported that others wait. It also
 // reports an asynchronous release.
 func (lk *Lock) onUndoDecided(r *vote.Round) {
 	if lk.l.isClosed() {
-		lk.armUndoLimit(r)
+		lk.l.noteChange() // from now on Close waits for a limited time
 	}
 	if r.Request.ReportWaiters {
 		others := min(lk.keys.others.Load(), uint32(command.OthersWait))
@@ -270,14 +273,6 @@ func (lk *Lock) onUndoDecided(r *vote.Round) {
 	}
 	if lk.opts.asyncRelease && lk.wasReleased() {
 		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)
-	}
-}
-
-// onUndoComplete unregisters the lock when every node has answered its undo.
-func (lk *Lock) onUndoComplete(r *vote.Round) {
-	lk.l.remove(lk)
-	if lk.l.isClosed() {
-		r.ClearTimer() // limitUndoAt may have set it
 	}
 }
 

@@ -25,7 +25,7 @@ type Round struct {
 	events *Events
 	wake   signal.Signal // see Wait
 
-	timer    timer.Timer   // ends the vote; afterwards the owner may use it
+	timer    timer.Timer   // ends the vote
 	deadline clock.Instant // of the vote, by the node timeout
 
 	mu        sync.Mutex // guards the fields below; nothing is called under it
@@ -182,11 +182,5 @@ func (r *Round) Woken() <-chan struct{} { return r.wake }
 // Signal wakes the goroutine that waits, before the decision.
 func (r *Round) Signal() { r.wake.Set() }
 
-// SetTimer sets the round's timer for the owner's use, after the decision.
-func (r *Round) SetTimer(at clock.Instant, h timer.Handler) {
-	r.group.Timers.Set(&r.timer, at, h)
-}
-
-// ClearTimer clears the timer: the end of a vote that the owner no longer waits for, or what SetTimer
-// set.
+// ClearTimer ends a vote that the owner no longer waits for.
 func (r *Round) ClearTimer() { r.group.Timers.Clear(&r.timer) }
