@@ -4,7 +4,7 @@ package timer
 // active it does nothing, because run calls it at its end. A slow handler therefore delays the others, but
 // two handlers never run concurrently.
 func (q *Queue) armLocked() {
-	if q.firing || q.stopped || len(q.heap) == 0 {
+	if q.firing || len(q.heap) == 0 {
 		return
 	}
 	now := q.clock.Now()
@@ -18,9 +18,8 @@ func (q *Queue) armLocked() {
 	q.clockTimer.Reset(d)
 }
 
-// run fires all timers that are due. A late call, after Stop or after the clock's timer was set
-// again, is harmless: it finds the queue stopped or firing, or fires what is due and sets the
-// clock's timer again.
+// run fires all timers that are due. A late call, after the clock's timer was set again, is
+// harmless: it finds the queue firing, or fires what is due and sets the clock's timer again.
 func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

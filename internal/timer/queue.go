@@ -24,9 +24,8 @@ type Queue struct {
 	armed      bool
 	wake       clock.Instant // if armed: when the clock's timer fires, unless the machine is suspended
 	firing     bool          // a goroutine is in run, and calls armLocked at its end
-	stopped    bool
-	pause      Pause // the last one
-	reported   bool  // OnPause was called for it
+	pause      Pause         // the last one
+	reported   bool          // OnPause was called for it
 }
 
 // New returns an empty queue with the clock c.
@@ -39,13 +38,10 @@ const Slack = 100 * time.Millisecond
 // Set sets a to call r at the instant at. It replaces an earlier setting. The handler runs as soon
 // as the queue's clock has reached at and a timer fires. That is at once, unless the machine was
 // suspended meanwhile. The clock's timers stop during a suspend. The handler then runs within Slack
-// of waking up. A stopped queue sets nothing.
+// of waking up.
 func (q *Queue) Set(a *Timer, at clock.Instant, r Handler) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped {
-		return
-	}
 	a.at, a.handler = at, r
 	if a.heapIndex == 0 {
 		heap.Push(&q.heap, a)
@@ -69,20 +65,6 @@ func (q *Queue) Clear(a *Timer) bool {
 	}
 	q.removeLocked(a)
 	return true // the clock's timer stays set: an idle firing is cheaper than a reset
-}
-
-// Stop stops the queue: no handler starts afterwards, but one may still be running. Stop may be
-// called more than once.
-func (q *Queue) Stop() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.stopped, q.armed = true, false
-	for len(q.heap) > 0 {
-		q.removeLocked(q.heap[len(q.heap)-1])
-	}
-	if q.clockTimer != nil {
-		q.clockTimer.Stop()
-	}
 }
 
 // Len returns how many timers are set.

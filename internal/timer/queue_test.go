@@ -60,7 +60,6 @@ func bubble(t *testing.T, test func(t *testing.T, q *timer.Queue, c *clocktest.S
 		c := clocktest.NewSkewed(clock.Runtime())
 		q := timer.New(c)
 		test(t, q, c)
-		q.Stop()
 	})
 }
 
@@ -194,29 +193,3 @@ func TestOnlyOneTimerFiresAtATime(t *testing.T) {
 	})
 }
 
-func TestAStoppedQueueNeverFires(t *testing.T) {
-	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
-		timer.New(c).Stop() // one that never had a timer
-		b, late := &bell{clock: c}, &bell{clock: c}
-		q.Set(&b.Timer, at(time.Second), b)
-		q.Stop()
-		q.Stop()
-		q.Set(&late.Timer, at(0), late)
-		require.Zero(t, q.Len())
-		require.False(t, q.Clear(&b.Timer), "stopping unset it")
-		elapse(time.Hour)
-		require.Empty(t, b.times())
-		require.Empty(t, late.times())
-	})
-}
-
-func TestAFireMayStopTheQueue(t *testing.T) {
-	bubble(t, func(t *testing.T, q *timer.Queue, c *clocktest.Skewed) {
-		var a timer.Timer
-		next := &bell{clock: c}
-		q.Set(&a, at(time.Second), ringer(q.Stop))
-		q.Set(&next.Timer, at(time.Second+1), next)
-		elapse(time.Hour)
-		require.Empty(t, next.times())
-	})
-}

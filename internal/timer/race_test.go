@@ -61,33 +61,9 @@ func TestEverySettingEitherFiresOrIsClearedOnce(t *testing.T) {
 	})
 }
 
-func TestNothingFiresAfterStop(t *testing.T) {
-	for range 100 {
-		synctest.Test(t, func(t *testing.T) {
-			c := clock.Runtime()
-			q := timer.New(c)
-			var stopped atomic.Bool
-			var begun atomic.Int64
-			for range 20 {
-				q.Set(new(timer.Timer), c.Now(), ringer(func() {
-					if stopped.Load() {
-						begun.Add(1)
-					}
-				}))
-			}
-			q.Stop()
-			stopped.Store(true)
-			synctest.Wait()
-			// A timer that had begun to fire may have read the flag after the store.
-			require.LessOrEqual(t, begun.Load(), int64(1))
-		})
-	}
-}
-
 func TestSettingAndClearingAllocateNothing(t *testing.T) {
 	c := clock.Runtime()
 	q := timer.New(c)
-	defer q.Stop()
 	b := &bell{clock: c}
 	at := c.Now().Add(time.Hour)
 	q.Set(&b.Timer, at, b) // the timer and the heap's first room
@@ -106,7 +82,6 @@ func BenchmarkSetAndClear(b *testing.B) {
 		b.Run(held.name, func(b *testing.B) {
 			c := clock.System()
 			q := timer.New(c)
-			defer q.Stop()
 			end := c.Now().Add(time.Hour)
 			others := make([]bell, held.n)
 			for i := range others {
@@ -128,7 +103,6 @@ func BenchmarkSetAndClear(b *testing.B) {
 func BenchmarkSetAndClearInParallel(b *testing.B) {
 	c := clock.System()
 	q := timer.New(c)
-	defer q.Stop()
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
 		one := new(bell)

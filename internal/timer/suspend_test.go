@@ -124,7 +124,6 @@ func TestAFireThatSetsTimersLeavesTheTimerToTheQueue(t *testing.T) {
 		}))
 		synctest.Wait()
 		require.EqualValues(t, 2, c.armed.Load(), "once for each")
-		q.Stop()
 	})
 }
 
@@ -138,7 +137,6 @@ func TestTheClocksTimerFiresNoOftenerThanTheSlack(t *testing.T) {
 		elapse(time.Minute)
 		require.InDelta(t, time.Minute/timer.Slack, c.fired.Load(), 1)
 		require.Len(t, short.times(), 1)
-		q.Stop()
 	})
 }
 

@@ -38,7 +38,6 @@ func inGroup(t *testing.T, n int, f func(t *testing.T, g *vote.Group, nodes []*n
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.Runtime()
 		g := &vote.Group{Clock: c, Timers: timer.New(c)}
-		defer g.Timers.Stop()
 		nodes := make([]*node, n)
 		for i := range nodes {
 			nodes[i] = &node{name: string(rune('a' + i))}

@@ -27,7 +27,6 @@ func inSubscribers(t *testing.T, f func(t *testing.T, table *Table, nodes []*sub
 		}
 		c := clock.Runtime()
 		table := NewTable(Config{Nodes: voters, Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second}, PollTimeout: time.Second})
-		defer table.cfg.Timers.Stop()
 		time.Sleep(time.Millisecond) // the instant 0 stands for none
 		f(t, table, nodes)
 	})

@@ -70,7 +70,6 @@ func TestAWaiterNeedsTheChannelOfAllWaiters(t *testing.T) {
 				nodes[i] = &subscriber{}
 			}
 			table := NewTable(Config{Nodes: nodes, Clock: c, Timers: timer.New(c), Prefix: "app/", Backoff: Backoff{Min: time.Millisecond, Max: time.Second}})
-			defer table.cfg.Timers.Stop()
 			w := enter(table, "a")
 			require.True(t, listen(w))
 			require.False(t, told(w))
@@ -106,7 +105,6 @@ func TestAWaiterIsWokenBySubscriptionsOnce(t *testing.T) {
 			nodes[i] = &subscriber{}
 		}
 		table := NewTable(Config{Nodes: nodes, Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second}})
-		defer table.cfg.Timers.Stop()
 		w := enter(table, "a", "b")
 		listen(w)
 		channels := []string{"redlock:free:", "redlock:free:a", "redlock:free:b"}

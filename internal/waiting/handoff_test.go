@@ -115,7 +115,6 @@ func TestAfterAStreakTheHeadYieldsToOtherProcesses(t *testing.T) {
 func TestClosingEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, closeWaits := newTable()
-		defer table.cfg.Timers.Stop()
 		h := held(table, "a")
 		c := enter(table, "a")
 		closeWaits()

@@ -47,7 +47,6 @@ func inPoll(t *testing.T, failed []bool, f func(t *testing.T, p *poll, nodes []*
 			Nodes: voters, Clock: c, Timers: timer.New(c), Backoff: Backoff{Min: time.Millisecond, Max: time.Second},
 			PollTimeout: time.Second, OutageLeft: func(error) time.Duration { return time.Minute },
 		})
-		defer table.cfg.Timers.Stop()
 		w := enter(table, "a", "b")
 		w.contender = failing{w, failed}
 		w.startPoll()

@@ -35,7 +35,6 @@ func inBubble(t *testing.T, f func(t *testing.T, table *Table)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		table, _ := newTable()
-		defer table.cfg.Timers.Stop()
 		f(t, table)
 		names, channels := table.Size()
 		require.Zero(t, names, "names with a state")
