@@ -13,19 +13,6 @@ const (
 	NoQuorum
 )
 
-// String returns the name of the reason.
-func (l Loss) String() string {
-	switch l {
-	case Split:
-		return "split"
-	case Held:
-		return "held"
-	case NoQuorum:
-		return "no quorum"
-	}
-	return "invalid"
-}
-
 // LossOf returns why a vote of n nodes was lost, given how many refused and how many failed or did
 // not answer. blocked is the result of a query: one token is on a quorum of the nodes, or keys that
 // outlive every attempt leave no quorum.

@@ -47,5 +47,4 @@ func TestALossIsHeldOrAFaultOrASplit(t *testing.T) {
 	} {
 		require.Equal(t, c.want, quorum.LossOf(c.n, c.refused, c.failed, c.blocked), "%+v", c)
 	}
-	require.Equal(t, "split held no quorum invalid", quorum.Split.String()+" "+quorum.Held.String()+" "+quorum.NoQuorum.String()+" "+quorum.Loss(9).String())
 }

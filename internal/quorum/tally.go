@@ -17,19 +17,6 @@ const (
 	Lost                 // so many nodes did not grant that no majority can
 )
 
-// String returns the name of the decision.
-func (d Decision) String() string {
-	switch d {
-	case Open:
-		return "open"
-	case Won:
-		return "won"
-	case Lost:
-		return "lost"
-	}
-	return "invalid"
-}
-
 // Tally counts the votes of n nodes in one round. It is a plain value without allocations. A copy
 // is an independent tally. Concurrent users must synchronize. Make a Tally with [NewTally]; the
 // zero value counts no vote.

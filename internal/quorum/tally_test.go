@@ -157,13 +157,6 @@ func TestACopyOfATallyIsATallyOfItsOwn(t *testing.T) {
 	require.Equal(t, quorum.Open, a.Decision())
 }
 
-func TestDecisionsHaveNames(t *testing.T) {
-	require.Equal(t, "open", quorum.Open.String())
-	require.Equal(t, "won", quorum.Won.String())
-	require.Equal(t, "lost", quorum.Lost.String())
-	require.Equal(t, "invalid", quorum.Decision(9).String())
-}
-
 func TestATallyAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		tally := quorum.NewTally(5)

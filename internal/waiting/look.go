@@ -19,19 +19,7 @@ const (
 
 // String returns the reason as hooks receive it.
 func (r Reason) String() string {
-	switch r {
-	case ByPoll:
-		return "poll"
-	case ByExpiry:
-		return "expiry"
-	case BySubscription:
-		return "subscription"
-	case ByMessage:
-		return "message"
-	case ByHandoff:
-		return "handoff"
-	}
-	return "none"
+	return [...]string{"none", "none", "none", "poll", "expiry", "subscription", "message", "handoff"}[r]
 }
 
 // step is what a waiter does next.
