@@ -134,26 +134,20 @@ func (lk *Lock) Context() context.Context {
 func (lk *Lock) contextWithin(parent context.Context) context.Context {
 	lk.applyDue()
 	inner, cancel := context.WithCancelCause(parent)
-	return lk.adopt(&leaseContext{Context: inner, lock: lk, cancel: cancel})
-}
-
-// adopt makes ctx the lock's context, unless another goroutine has set one. It returns the lock's
-// context.
-func (lk *Lock) adopt(ctx *leaseContext) context.Context {
+	made := &leaseContext{Context: inner, lock: lk, cancel: cancel}
 	lk.mu.Lock()
-	first := lk.ctx.own == nil
-	if first {
-		lk.ctx.own = ctx
+	if lk.ctx.own == nil {
+		lk.ctx.own = made
 	}
-	mine, cause := lk.ctx.own, lk.ctx.cause
+	own, cause := lk.ctx.own, lk.ctx.cause
 	lk.mu.Unlock()
 	switch {
-	case !first:
-		ctx.cancel(nil)
+	case own != made: // another goroutine was faster
+		cancel(nil)
 	case cause != nil:
-		ctx.end(cause)
+		own.end(cause)
 	}
-	return mine
+	return own
 }
 
 // contextCause returns why the lock's context has ended, or nil. It does not know of a caller's context.

@@ -1,5 +1,10 @@
 package redlock
 
+import (
+	"maps"
+	"slices"
+)
+
 // family relates a lock to other locks. All fields but shares are constant once the lock is held.
 type family struct {
 	acquiredUnder heldContext // of the context that was given; may be nil
@@ -89,13 +94,4 @@ func (lk *Lock) removeShare(s *Lock) {
 }
 
 // shareListLocked returns a copy of the shares.
-func (lk *Lock) shareListLocked() []*Lock {
-	if len(lk.family.shares) == 0 {
-		return nil
-	}
-	list := make([]*Lock, 0, len(lk.family.shares))
-	for s := range lk.family.shares {
-		list = append(list, s)
-	}
-	return list
-}
+func (lk *Lock) shareListLocked() []*Lock { return slices.Collect(maps.Keys(lk.family.shares)) }
