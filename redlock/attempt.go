@@ -67,7 +67,7 @@ func (l *Locker) finishAttempt(ctx context.Context, w *request, lk *Lock) error 
 		now = l.now()
 	}
 	if err != nil {
-		lk.startUndo(undoAttempt)
+		lk.startUndo()
 		return err
 	}
 	l.waiting.Acquired(&lk.hold, &w.waiter) // before markHeld: from there on a timer may end the hold, and Ended must find it

@@ -11,7 +11,6 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/timer"
-	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
@@ -165,19 +164,17 @@ func (lk *Lock) awaitedUntil() clock.Instant {
 		return noDeadline
 	}
 	at, now := undo.Start.Add(recovery(lk.l.nodes)), lk.l.now()
-	if !now.Before(at) && lk.isBlocked(undo) {
+	if !now.Before(at) && lk.wasHeld() && !undo.Confirmed() {
 		at = now.Add(time.Second)
 	}
 	return min(undo.Request.NotAfter, at)
 }
 
-// isBlocked reports whether keys of an ended lock may block a quorum for other clients: the lock
-// was held, and no quorum has confirmed its release.
-func (lk *Lock) isBlocked(undo *vote.Round) bool {
+// wasHeld reports whether the acquisition, which is over, has got the lock.
+func (lk *Lock) wasHeld() bool {
 	lk.mu.Lock()
-	held := !lk.lease.Acquiring()
-	lk.mu.Unlock()
-	return held && !undo.Confirmed()
+	defer lk.mu.Unlock()
+	return !lk.lease.Acquiring()
 }
 
 // giveUp unregisters a lock whose undo Close no longer waits for.

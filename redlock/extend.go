@@ -13,14 +13,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// origin is what asked for an extension.
-type origin uint8
-
-const (
-	byCaller  origin = iota // Lock.Extend
-	automatic               // WithAutoExtend
-)
-
 // extending is the state of the requests about a held lock: extensions and repairs.
 type extending struct {
 	rounds  []*vote.Round // those that some node has not answered
@@ -40,7 +32,7 @@ type trouble struct {
 type extension struct {
 	round      *vote.Round
 	lock       *Lock
-	from       origin
+	auto       bool          // WithAutoExtend asked for it, and not Lock.Extend
 	refused    atomic.Uint64 // the quorum.Nodes that answered that the token does not hold the names
 	failed     atomic.Bool   // a node failed, or did not answer
 	effective  bool          // it took effect; readable once applied is closed
@@ -75,7 +67,7 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return lk.root().Extend(ctx, ttl)
 	}
 	lk.mu.Lock()
-	x, unsent, err := lk.extendLocked(ttl, byCaller)
+	x, unsent, err := lk.extendLocked(ttl, false)
 	lk.mu.Unlock()
 	unsent.Settle()
 	if err == nil {
@@ -123,7 +115,7 @@ func (x *extension) failure() error {
 
 // extendLocked submits an extension, unless the lock cannot be extended. The release, which comes later,
 // looks for it in extending.rounds. The caller settles what was not sent.
-func (lk *Lock) extendLocked(ttl time.Duration, from origin) (*extension, vote.Unsent, error) {
+func (lk *Lock) extendLocked(ttl time.Duration, auto bool) (*extension, vote.Unsent, error) {
 	now := lk.l.now()
 	switch {
 	case !lk.lease.Valid(now):
@@ -132,8 +124,8 @@ func (lk *Lock) extendLocked(ttl time.Duration, from origin) (*extension, vote.U
 		return nil, nil, lk.stopReasonLocked()
 	}
 	lk.dropAcquireLocked()
-	x := &extension{lock: lk, from: from}
-	if from == byCaller {
+	x := &extension{lock: lk, auto: auto}
+	if !auto {
 		x.applied = make(chan struct{})
 	}
 	r := lk.l.group.New(&extendEvents, x, lk.hold.Names)
@@ -289,7 +281,7 @@ func (x *extension) onDecision() {
 	switch {
 	case won:
 		x.effective = lk.lease.Extended(r.Start, until, now)
-	case x.from == automatic:
+	case x.auto:
 		lk.lease.ExtendFailed(now)
 	}
 	if !x.effective {

@@ -65,11 +65,7 @@ func (lk *Lock) endsContexts() bool {
 	now := lk.l.now()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if !lk.lease.Held() || lk.ctx.own == nil && len(lk.family.shares) == 0 {
-		return false
-	}
-	due := lk.lease.Due(now)
-	if due != lease.End && due != lease.EndContext {
+	if lk.ctx.own == nil && len(lk.family.shares) == 0 || !lk.lease.Held() || !lk.overLocked(now) {
 		return false
 	}
 	lk.l.timers.Clear(&lk.timer)
@@ -122,7 +118,7 @@ func (lk *Lock) applyDue() {
 	case lease.Extend:
 		lk.lease.Extending(now, 2*lk.l.set.timeout(lk.opts.ttl))
 		lk.scheduleLocked()
-		_, unsent, _ = lk.extendLocked(lk.opts.ttl, automatic) // the outcome comes by onDecision
+		_, unsent, _ = lk.extendLocked(lk.opts.ttl, true) // the outcome comes by onDecision
 	}
 	lk.mu.Unlock()
 	unsent.Settle()
@@ -209,7 +205,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	case lk.family.shareOf != nil:
 		lk.family.shareOf.removeShare(lk)
 	case keys == undoKeys:
-		lk.startUndo(undoHold)
+		lk.startUndo()
 	case keys == undoByLibrary:
 		lk.l.undos.Add(lk)
 	default:

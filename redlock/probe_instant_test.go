@@ -89,7 +89,7 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 // extendUnchecked extends a lock as Extend does after its first check.
 func extendUnchecked(k *Lock, ttl time.Duration) (*extension, error) {
 	k.mu.Lock()
-	x, unsent, err := k.extendLocked(ttl, byCaller)
+	x, unsent, err := k.extendLocked(ttl, false)
 	k.mu.Unlock()
 	unsent.Settle()
 	return x, err

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,49 +30,29 @@ func (lk *Lock) Release(ctx context.Context) error {
 	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
 	now := lk.l.now()
 	lk.mu.Lock()
-	again := lk.release.called
-	lk.release.called = true
-	over := lk.overLocked(now)
+	again, over := lk.release.called, lk.overLocked(now)
+	if !again {
+		lk.release.called = true
+		lk.release.running.Add(1)
+	}
 	lk.mu.Unlock()
 	if again {
-		return lk.waitFirst()
+		lk.release.running.Wait()
+		return lk.release.err
 	}
+	defer lk.release.running.Done()
 	if over || lk.family.shareOf != nil {
 		lk.applyDue()
 	}
-	err := lk.releaseOnce()
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	lk.release.done, lk.release.err = true, err
-	if lk.release.waiters != nil {
-		close(lk.release.waiters)
-	}
-	return err
+	lk.release.err = lk.releaseOnce()
+	return lk.release.err
 }
 
 // releaseCall is the state of the first call of Release.
 type releaseCall struct {
-	called  bool
-	done    bool          // err is its result
-	waiters chan struct{} // closed when it is done; made by a second call that has to wait
-	err     error
-}
-
-// waitFirst waits for the first Release. It uses a channel instead of sync.Once, because a
-// goroutine that blocks in sync.Once stops the time of a testing/synctest bubble.
-func (lk *Lock) waitFirst() error {
-	lk.mu.Lock()
-	if lk.release.done {
-		defer lk.mu.Unlock()
-		return lk.release.err
-	}
-	if lk.release.waiters == nil {
-		lk.release.waiters = make(chan struct{})
-	}
-	others := lk.release.waiters
-	lk.mu.Unlock()
-	<-others
-	return lk.release.err
+	called  bool           // guarded by Lock.mu
+	running sync.WaitGroup // and not sync.Once: a goroutine that blocks there stops the time of a testing/synctest bubble
+	err     error          // its result; readable when it is not running any more
 }
 
 // overLocked reports whether the lock or its context has ended, or is to end now.
@@ -139,26 +120,18 @@ type writtenKeys struct {
 	confirmed bool                       // the fence took a second round trip
 }
 
-// undoTarget is what an undo deletes the keys of.
-type undoTarget uint8
-
-const (
-	undoAttempt undoTarget = iota // an attempt that never became a lock
-	undoHold
-)
-
 // startUndo deletes on every node what this token may have written, after it in the same order
 // (docs/dev/hazards.md H1, H4). The attempt has failed, or the hold has ended, so nothing else is submitted
 // any more. The undo continues in the background, independently of the caller's context (H19), until
 // every node has answered or the keys have expired. Nodes that cannot hold the token are skipped: those
 // that refused the acquire, and those to which it was never sent.
-func (lk *Lock) startUndo(of undoTarget) {
+func (lk *Lock) startUndo() {
 	r := lk.l.group.New(&undoEvents, lk, lk.hold.Names)
 	r.Rule = vote.FaultAfterAll // a fault must not hide that the other nodes released the lock
 	r.Start = lk.l.now()
 	r.Request.NotAfter = r.Start.Add(lk.keys.longest)
 	r.Request.AcquiredHere = !lk.keys.resumed && lk.keys.repaired == 0
-	h, alone := lk.buildUndo(r, of)
+	h, alone := lk.buildUndo(r)
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
 	lk.keys.undo.Store(r)
 	r.SendBefore(vote.Behind{Round: h.Attempt, Alone: alone}, lk.skipNode).Settle()
@@ -169,14 +142,14 @@ func (lk *Lock) startUndo(of undoTarget) {
 // quorum refused it. Its context has ended before. Until then the lock stays registered, so that
 // Close waits for it and Resume rejects its token.
 func (lk *Lock) undoEnded() {
-	lk.startUndo(undoHold)
+	lk.startUndo()
 	lk.askSuccessor()
 }
 
 // buildUndo fills in the undo's request. It returns the plan of the handoff, whose attempt is submitted right
 // after the undo, and the request for a node that does not take that attempt.
-func (lk *Lock) buildUndo(r *vote.Round, of undoTarget) (h waiting.Handoff, alone *command.Request) {
-	if of == undoAttempt {
+func (lk *Lock) buildUndo(r *vote.Round) (h waiting.Handoff, alone *command.Request) {
+	if !lk.wasHeld() {
 		lk.buildAttemptUndo(r)
 		return h, nil
 	}

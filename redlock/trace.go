@@ -237,7 +237,7 @@ func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
 		return
 	}
 	post(l.dispatcher, l.dispatcher.trace.Extended, RoundEvent{
-		EventInfo: lk.eventInfo(), Auto: x.from == automatic, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: lk.Remaining(),
+		EventInfo: lk.eventInfo(), Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: lk.Remaining(),
 	})
 }
 

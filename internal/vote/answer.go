@@ -32,9 +32,6 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	if r.keyStates != nil {
 		r.keyStates[node] = rep.KeyStates
 	}
-	if rep.Outcome == command.Refused {
-		r.refused++
-	}
 	before := r.tiedLocked()
 	news := r.countLocked(b)
 	last := !rep.Retrying && r.pending.Add(-1) == 0

@@ -64,16 +64,15 @@ func (r *Round) result() quorum.Decision { return quorum.Decision(r.decision.Loa
 // RefusedByQuorum reports whether so many nodes refused, including late answers, that no majority
 // can grant.
 func (r *Round) RefusedByQuorum() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return quorum.Blocks(len(r.ballots), int(r.refused))
+	refused := r.count(func(b *Ballot) bool { return b.Outcome == command.Refused })
+	return quorum.Blocks(len(r.ballots), refused)
 }
 
 // SurelyFree reports whether a majority released the token or, because it was skipped, never had
 // it. Other clients can then have the name. A node that had the token and lost it does not count,
 // because it is unknown how the hold ended there.
 func (r *Round) SurelyFree() bool {
-	return r.majority(func(b *Ballot) bool {
+	return r.tally.Need() <= r.count(func(b *Ballot) bool {
 		return b.Outcome == command.Granted || b.Outcome == command.Refused && b.NotSent
 	})
 }
@@ -81,21 +80,20 @@ func (r *Round) SurelyFree() bool {
 // Confirmed reports whether a majority confirmed that it holds nothing of the token: it deleted the
 // keys or had none. It is for rounds that undo.
 func (r *Round) Confirmed() bool {
-	return r.majority(func(b *Ballot) bool {
+	return r.tally.Need() <= r.count(func(b *Ballot) bool {
 		return b.Outcome == command.Granted || b.Outcome == command.Refused || b.Undone
 	})
 }
 
-func (r *Round) majority(is func(*Ballot) bool) bool {
+func (r *Round) count(is func(*Ballot) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
 	for i := range r.ballots {
 		if is(&r.ballots[i]) {
 			n++
 		}
 	}
-	return n >= r.tally.Need()
+	return n
 }
 
 // AppendFences appends, by node, the count of each node that granted in time, and 0 for others.

@@ -32,7 +32,6 @@ type Round struct {
 	ballots   []Ballot
 	keyStates [][]command.KeyState
 	tally     quorum.Tally
-	refused   uint8         // nodes that refused, also after the vote
 	pending   atomic.Int32  // nodes without a final answer; written under mu
 	decision  atomic.Uint32 // a quorum.Decision; written under mu
 
