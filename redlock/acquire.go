@@ -127,21 +127,22 @@ func (l *Locker) acquireWithin(ctx context.Context, w *request) (*Lock, error) {
 
 // try makes attempts until one contender has the lock or the node timeout is over.
 func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
-	start := l.now()
-	lk, seen, lost := l.attempt(ctx, w, start, nil)
-	// If only Close cut the query short, the caller gets the error of the attempt.
-	if seen.cut && ctx.Err() != nil {
-		return nil, l.waitError(w, context.Cause(ctx), lost)
-	}
-	if lost == nil || !isSplit(lost) {
-		return lk, lost
-	}
-	timeout := l.set.timeout(w.ttl)
-	until := start.Add(timeout)
-	pause := l.set.backoff
-	for {
+	start, timeout, pause := l.now(), l.set.timeout(w.ttl), l.set.backoff
+	var before error // of the attempt before
+	for now := start; ; now = l.now() {
+		lk, seen, lost := l.attempt(ctx, w, now, nil)
+		switch {
+		case lost == nil:
+			return lk, nil
+		case before != nil && (seen.Cut || ctx.Err() != nil): // it has seen less than the one before it
+			return nil, l.waitError(w, endedBy(ctx), before)
+		case seen.Cut && ctx.Err() != nil: // if only Close cut it short, the caller gets the error of the attempt
+			return nil, l.waitError(w, context.Cause(ctx), lost)
+		case !isSplit(lost):
+			return nil, lost
+		}
 		d := pause.Next(seen.Took)
-		if !l.now().Add(d).Before(until) {
+		if !l.now().Add(d).Before(start.Add(timeout)) {
 			if seen.Blocked > timeout/2 {
 				lost = unsplit(lost)
 			}
@@ -150,15 +151,7 @@ func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 		if err := l.waiting.Sleep(ctx, d); err != nil {
 			return nil, l.waitError(w, err, lost)
 		}
-		before := lost
-		lk, seen, lost = l.attempt(ctx, w, l.now(), nil)
-		switch {
-		// An attempt that was cut short has seen less than the one before it.
-		case lost != nil && (seen.cut || ctx.Err() != nil):
-			return nil, l.waitError(w, endedBy(ctx), before)
-		case lost == nil || !isSplit(lost):
-			return lk, lost
-		}
+		before = lost
 	}
 }
 

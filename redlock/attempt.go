@@ -8,19 +8,20 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // attempt sends one request to all nodes, with a new token (docs/dev/hazards.md H3), or finishes an
 // attempt that was handed off. If the attempt fails it undoes what the attempt may have written,
 // and queries the nodes for the reason.
-func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *vote.Round) (*Lock, contention, error) {
+func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *vote.Round) (*Lock, waiting.Contention, error) {
 	var lk *Lock
 	if begun != nil {
 		lk = begun.Owner.(*Lock)
 	} else {
 		var err error
 		if lk, err = l.newAttempt(w, start); err != nil {
-			return nil, contention{}, err
+			return nil, waiting.Contention{}, err
 		}
 		lk.keys.acquire.Send(nil).Settle()
 	}
@@ -34,9 +35,9 @@ func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, b
 	}
 	if l.isClosed() { // won while Close listed the held locks
 		lk.end(ErrClosed, undoKeys)
-		return nil, contention{}, ErrClosed
+		return nil, waiting.Contention{}, ErrClosed
 	}
-	return lk, contention{}, nil
+	return lk, waiting.Contention{}, nil
 }
 
 // newAttempt makes an attempt that is ready to be submitted. start is the time before the first

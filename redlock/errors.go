@@ -274,14 +274,8 @@ type invalids struct{ errs []error }
 // joinInvalid joins errors that match ErrInvalid. It returns nil if there are none.
 func joinInvalid(errs ...error) error {
 	var all []error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		var more *invalids
-		if errors.As(err, &more) {
-			all = append(all, more.errs...)
-		} else {
+	for _, err := range errs { // they stay on the stack
+		if err != nil {
 			all = append(all, err)
 		}
 	}

@@ -11,13 +11,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
-// contention describes why a contender did not get a name.
-type contention struct {
-	waiting.Contention
-	// The end of the context, or Close, cut the query short. No other field is set.
-	cut bool
-}
-
 // holderQuery queries nodes for the holders of the names, after a refused attempt. It waits for the
 // nodes that refused, because they answered recently. It waits for others only while they can show
 // a token on a quorum: a frozen node must not block it if the others are conclusive.
@@ -33,17 +26,17 @@ type holderQuery struct {
 // It makes no query if the waiter may assume the reason. Otherwise it queries the nodes that refused.
 // It also queries nodes that had not answered at the decision, if their answers can change the reason.
 // If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by the context or by Close changes no reason.
-func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (contention, error) {
+func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (waiting.Contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
-		return contention{}, err
+		return waiting.Contention{}, err
 	}
 	if ctx.Err() != nil {
-		return contention{cut: true}, err
+		return waiting.Contention{Cut: true}, err
 	}
 	if refused, _ := first.against(); refused >= first.Need && w.waiter.MayAssumeHeld() {
 		if _, granted := first.hadVote(); !granted { // no split vote
-			return contention{Contention: waiting.Contention{Held: true, FreeIn: -1, Assumed: true}}, err
+			return waiting.Contention{Held: true, FreeIn: -1, Assumed: true}, err
 		}
 	}
 	q, cut := l.queryHolders(w, first), false
@@ -64,7 +57,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	})
 	switch {
 	case cut:
-		return contention{cut: true}, e
+		return waiting.Contention{Cut: true}, e
 	case why == quorum.NoQuorum:
 		e.Reason = e.faultReason()
 	case why == quorum.Split:
@@ -73,7 +66,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 		e.Reason = ErrForeignKey
 	}
 	l.markOwn(e)
-	return contention{Contention: seen}, e
+	return seen, e
 }
 
 // failure returns what is known after the query. e has the votes of the attempt and the results of the query.

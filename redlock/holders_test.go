@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // seenAs makes a node behave as a letter says: f fails and g grants; x and y hold a token and
@@ -101,7 +102,7 @@ func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
 			w := &request{names: []string{"a"}, ttl: time.Minute}
 			k, err := lose(l, w)
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
-			var seen contention
+			var seen waiting.Contention
 			took := elapsed(func() { seen, _ = l.describeHolders(bg, w, k, err) })
 			require.Equal(t, c.asked, queriedNodes(nodes), c.nodes)
 			require.Equal(t, c.held, seen.Held, c.nodes)

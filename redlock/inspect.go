@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Status describes who holds a name, as the nodes reported it.
@@ -72,7 +72,6 @@ func (l *Locker) status(name string, r *vote.Round) *Status {
 }
 
 func (s *Status) fillIn(r *vote.Round, res vote.Results) {
-	ends := make(map[string][]clock.Instant)
 	for i := range res.Ballots {
 		n := NodeStatus{Node: r.NodeName(i), Err: res.Ballots[i].Err}
 		if states := res.KeyStates[i]; len(states) > 0 {
@@ -81,27 +80,33 @@ func (s *Status) fillIn(r *vote.Round, res vote.Results) {
 			if h.ForeignType != "" {
 				n.Err = ErrForeignKey
 			}
-			if n.Held {
-				ends[h.Value] = append(ends[h.Value], keptUntil(r.Start, h.TTL))
-			}
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
-	for token, untils := range ends {
-		if end, ok := quorum.Supported(untils, res.Need); ok {
-			s.Held, s.Owner, s.ID, s.Remaining = true, command.Owner(token), command.ID(token), end.Sub(r.Start)
-			if end == noDeadline {
-				s.Remaining = -time.Millisecond // as nodes report it
-			}
-		}
+	if token, kept := quorumHolder(res, 0); token != "" {
+		s.Held, s.Owner, s.ID, s.Remaining = true, command.Owner(token), command.ID(token), kept
 	}
 }
 
-func keptUntil(start clock.Instant, ttl time.Duration) clock.Instant {
-	if ttl < 0 {
-		return noDeadline
+// quorumHolder returns the token that a quorum of the nodes has under a name, if there is one, and how long a
+// quorum keeps it. That is negative, as nodes report it, if it never expires.
+func quorumHolder(res vote.Results, name int) (token string, kept time.Duration) {
+	for token, left := range waiting.TokensHolding(res.KeyStates, name) {
+		for i := range left {
+			if left[i] < 0 {
+				left[i] = waiting.NoExpiry
+			}
+		}
+		kept, ok := quorum.Supported(left, res.Need)
+		if !ok || token == "" {
+			continue
+		}
+		if kept == waiting.NoExpiry {
+			kept = -time.Millisecond
+		}
+		return token, kept
 	}
-	return start.Add(ttl)
+	return "", 0
 }
 
 // Healthy returns nil if a quorum of nodes can vote. Otherwise the error has each node's answer and

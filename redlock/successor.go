@@ -4,9 +4,7 @@ import (
 	"errors"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // maxAsking bounds how many locks that were lost are asked about at a time: all locks of a process may
@@ -48,11 +46,8 @@ var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
 func (lk *Lock) successor(r *vote.Round) (found *HeldError) {
 	r.View(func(s vote.Results) {
 		for name := range r.Names {
-			for token, left := range waiting.TokensHolding(s.KeyStates, name) {
-				kept, ok := quorum.Supported(left, s.Need)
-				if !ok || token == "" || token == lk.args.Token() || found != nil && !command.Outlasts(kept, found.Remaining) {
-					continue
-				}
+			token, kept := quorumHolder(s, name)
+			if token != "" && token != lk.args.Token() && (found == nil || command.Outlasts(kept, found.Remaining)) {
 				found = &HeldError{Owner: command.Owner(token), ID: command.ID(token), Remaining: kept}
 			}
 		}

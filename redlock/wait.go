@@ -20,17 +20,11 @@ func newWaitTable(l *Locker) *waiting.Table {
 	})
 }
 
-// acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds. It
-// leaves the queue, and ends its wait, also if the caller's context panics.
-func (l *Locker) acquireQueued(ctx context.Context, w *request) (*Lock, error) {
+// acquireQueued queues the request, and makes attempts at the head of the queue until one succeeds or ctx
+// ends. It leaves the queue, and ends its wait, also if the caller's context panics.
+func (l *Locker) acquireQueued(ctx context.Context, w *request) (lk *Lock, err error) {
 	defer w.endWait()
 	defer w.waiter.Leave()
-	return w.run(ctx)
-}
-
-// run makes attempts until one succeeds or ctx ends.
-func (w *request) run(ctx context.Context) (lk *Lock, err error) {
-	l := w.locker
 	w.last = errQueued
 	begun, err := l.waiting.Enter(ctx, &w.waiter, w.names, w)
 	for n := 1; err == nil; n++ {
@@ -50,7 +44,7 @@ func (w *request) run(ctx context.Context) (lk *Lock, err error) {
 		}
 		l.traceWaiting(w)
 		seen.Refused, seen.Pause = errors.Is(lost, ErrHeld), quarantineDelay(lost)
-		begun, err = w.waiter.Wait(seen.Contention)
+		begun, err = w.waiter.Wait(seen)
 	}
 	if err == nil {
 		err = context.Cause(ctx)

@@ -50,6 +50,8 @@ type Contention struct {
 	Refused bool
 	// Assumed reports that no node was queried: see MayAssumeHeld.
 	Assumed bool
+	// Cut reports that the query of the nodes was cut short, so that only Took and Pause say anything.
+	Cut bool
 }
 
 // Sightings records, by node and name, the token of the key, and since when it was seen there.
