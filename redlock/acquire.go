@@ -86,7 +86,11 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 		return nil, ErrClosed
 	}
 	w.locker, w.caller, w.parent = l, ctx, heldWithin(ctx)
-	holder, all := l.holderWithin(w.parent, w.names)
+	var holder *Lock
+	var all bool
+	if w.parent != nil {
+		holder, all = l.holderWithin(w.parent, w.names)
+	}
 	w.opts = gather(l.set.lockDefaults, opts)
 	shares := holder != nil && w.opts.shared
 	if shares {
@@ -105,7 +109,11 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	}
 	w.began = l.traceTime()
 	lk, err := l.acquireWithin(ctx, w)
-	l.traceAcquired(w, lk, err)
+	attempts := w.failures
+	if lk != nil {
+		attempts++
+	}
+	w.trace(l.traces().Acquired, WaitEvent{Attempts: attempts, Err: err})
 	return lk, err
 }
 

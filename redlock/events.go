@@ -45,7 +45,7 @@ func post[E any](ev *dispatcher, hook func(E), e E) {
 }
 
 func (d *dispatcher) warn(msg string, args ...any) {
-	if d.logger != nil {
+	if d != nil && d.logger != nil {
 		d.run(func() { d.logger.Warn("redlock: "+msg, args...) })
 	}
 }
@@ -64,18 +64,14 @@ func (d *dispatcher) run(f func()) {
 
 // call runs a queued call.
 func (d *dispatcher) call(f func()) {
-	if n := d.dropped.Swap(0); n > 0 {
-		d.report("hooks fell behind", "dropped", n)
-	}
-	d.callSafely(f)
-}
-
-func (d *dispatcher) callSafely(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.report("a hook panicked", "panic", fmt.Sprint(p))
 		}
 	}()
+	if n := d.dropped.Swap(0); n > 0 {
+		d.report("hooks fell behind", "dropped", n)
+	}
 	f()
 }
 

@@ -25,7 +25,7 @@ func (l *Locker) leaseTerms(ttl time.Duration, s *lockSettings) lease.Terms {
 
 // markHeld turns the acquisition into a held lock.
 func (lk *Lock) markHeld(until, now clock.Instant) {
-	lk.traceStart(until, now)
+	lk.traceHold(lk.l.traces().Started, nil, now, until.Sub(now))
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	lk.lease.Begin(lk.hold.Began, until, now)
@@ -184,9 +184,6 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	lk.dropAcquireLocked()
 	had := lk.copiesLocked()
 	left := lk.lease.End(now)
-	if lk.family.shareOf != nil {
-		left = 0
-	}
 	lk.cancelExtensionsLocked() // before the undo: a node that may send one again would do so behind it
 	first := lk.ctx.endLocked(cause)
 	own, shares := lk.ctx.own, lk.shareListLocked()
@@ -199,7 +196,8 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	if own != nil {
 		own.end(first)
 	}
-	lk.traceEnd(cause, now, left)
+	lk.logEnd(cause)
+	lk.traceHold(lk.l.traces().Ended, cause, now, left)
 	lk.l.holdLog.changed(had, copies{}, 0, nil)
 	switch {
 	case lk.family.shareOf != nil:

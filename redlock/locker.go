@@ -99,7 +99,7 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 		l.holdLog = newHoldLog(l.dispatcher, l.nodes)
 		l.timers.OnPause = l.notePause
 	}
-	l.traceOpened()
+	post(l.dispatcher, l.traces().Opened, l)
 	return l, nil
 }
 

@@ -24,14 +24,6 @@ func (lk *Lock) root() *Lock {
 // reports whether it holds them all. A caller that waits for such a lock would wait forever. Granting the
 // name silently would let two goroutines under one lock both enter (docs/dev/hazards.md H109).
 func (l *Locker) holderWithin(c heldContext, names []string) (holder *Lock, all bool) {
-	if c == nil {
-		return nil, false
-	}
-	return l.holderAmong(c, names)
-}
-
-// holderAmong is holderWithin for a context that belongs to a lock. Its results escape to the heap.
-func (l *Locker) holderAmong(c heldContext, names []string) (holder *Lock, all bool) {
 	c.eachLock(func(lk *Lock) bool {
 		if lk.l != l {
 			return false

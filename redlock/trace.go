@@ -8,7 +8,6 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Trace is a set of hooks, like net/http/httptrace.ClientTrace. A nil hook is not called. Hooks run
@@ -148,12 +147,6 @@ func (l *Locker) eventInfo(ctx context.Context, names []string) EventInfo {
 
 func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.ctx.parent, lk.hold.Names) }
 
-func (l *Locker) traceOpened() {
-	if t := l.traces(); t != nil {
-		post(l.dispatcher, t.Opened, l)
-	}
-}
-
 // traceAttempt reports the outcome of an attempt that was decided at an instant. The query for the
 // reason of a failure came after that.
 func (l *Locker) traceAttempt(lk *Lock, err error, decided clock.Instant, validity time.Duration) {
@@ -178,58 +171,42 @@ func (l *Locker) traceTime() clock.Instant {
 	return l.now()
 }
 
-// event returns an event of the request as it is now.
-func (w *request) event() WaitEvent {
-	l := w.locker
-	return WaitEvent{EventInfo: l.eventInfo(w.caller, w.names), Attempts: w.failures, Waited: l.now().Sub(w.began), Err: w.last}
-}
+// noHooks are the hooks of a Locker without a trace.
+var noHooks Trace
 
-// traces returns the hooks, or nil if there are none.
+// traces returns the hooks.
 func (l *Locker) traces() *Trace {
 	if l.dispatcher == nil {
-		return nil
+		return &noHooks
 	}
 	return &l.dispatcher.trace
 }
 
-// traceAcquired reports the outcome of a call. lk is nil if it failed.
-func (l *Locker) traceAcquired(w *request, lk *Lock, err error) {
-	t := l.traces()
-	if t == nil || t.Acquired == nil {
+// trace completes an event of the request, and reports it.
+func (w *request) trace(hook func(WaitEvent), e WaitEvent) {
+	if hook == nil {
 		return
 	}
-	e := w.event()
-	e.Err = err
-	if lk != nil {
-		e.Attempts++
-	}
-	post(l.dispatcher, t.Acquired, e)
+	l := w.locker
+	e.EventInfo, e.Waited = l.eventInfo(w.caller, w.names), l.now().Sub(w.began)
+	post(l.dispatcher, hook, e)
 }
 
-func (l *Locker) traceWaiting(w *request) {
-	if t := l.traces(); t != nil && t.Waiting != nil {
-		post(l.dispatcher, t.Waiting, w.event())
-	}
+// traceWaiting reports that the request waits after its last attempt.
+func (w *request) traceWaiting() {
+	w.trace(w.locker.traces().Waiting, WaitEvent{Attempts: w.failures, Err: w.last})
 }
 
-func (l *Locker) traceWoken(w *request, why waiting.Reason) {
-	if t := l.traces(); t != nil && t.Woken != nil {
-		e := w.event()
-		e.Reason = why.String()
-		post(l.dispatcher, t.Woken, e)
-	}
-}
-
-// traceStart reports the start of a hold. It precedes all other events of the hold.
-func (lk *Lock) traceStart(until, now clock.Instant) {
-	if lk.l.dispatcher == nil {
+// traceHold reports the start of a hold, before all its other events, or its end.
+func (lk *Lock) traceHold(hook func(HoldEvent), cause error, now clock.Instant, left time.Duration) {
+	if hook == nil {
 		return
 	}
-	e := HoldEvent{EventInfo: lk.eventInfo(), Held: now.Sub(lk.hold.Began), Shared: lk.family.shareOf != nil}
+	e := HoldEvent{EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Shared: lk.family.shareOf != nil}
 	if !e.Shared {
-		e.Validity = until.Sub(now)
+		e.Validity = max(0, left)
 	}
-	post(lk.l.dispatcher, lk.l.dispatcher.trace.Started, e)
+	post(lk.l.dispatcher, hook, e)
 }
 
 func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
@@ -241,34 +218,21 @@ func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
 	})
 }
 
-func (lk *Lock) traceEnd(cause error, now clock.Instant, left time.Duration) {
-	ev := lk.l.dispatcher
-	if ev == nil {
+// logEnd writes the log's line about the end of a lock, if the lock ended under its holder. A share needs none:
+// the lock that it belongs to has one. Where the nodes are asked for the next holder, the line comes with the answer.
+func (lk *Lock) logEnd(cause error) {
+	if lk.l.dispatcher == nil {
 		return
 	}
-	e := HoldEvent{
-		EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Validity: max(0, left), Shared: lk.family.shareOf != nil,
-	}
 	var lost *LostError
-	if errors.As(cause, &lost) && !lost.end.asks && lost != lk.lostOutside() {
+	outer := lk.family.shareOf
+	if errors.As(cause, &lost) && !lost.end.asks && (outer == nil || lost != outer.lost()) {
 		lk.logLost(lost)
 	}
-	post(ev, ev.trace.Ended, e)
-}
-
-// lostOutside returns why the lock that a share belongs to was lost, or nil. That lock has the log's line.
-func (lk *Lock) lostOutside() *LostError {
-	if lk.family.shareOf == nil {
-		return nil
-	}
-	return lk.family.shareOf.lost()
 }
 
 // logLost writes the log's line about a lock that ended under its holder.
 func (lk *Lock) logLost(lost *LostError) {
-	if lk.l.dispatcher == nil {
-		return
-	}
 	lk.l.dispatcher.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.args.Token()),
 		"reason", lost.Reason, "cause", lost.Why(), "held", lost.end.over.Sub(lost.end.began))
 }

@@ -42,7 +42,7 @@ func (l *Locker) acquireQueued(ctx context.Context, w *request) (lk *Lock, err e
 		if w.last = lost; l.permanent(w, lost) {
 			return nil, lost
 		}
-		l.traceWaiting(w)
+		w.traceWaiting()
 		seen.Refused, seen.Pause = errors.Is(lost, ErrHeld), quarantineDelay(lost)
 		begun, err = w.waiter.Wait(seen)
 	}
@@ -90,13 +90,15 @@ func (w *request) endWait() {
 }
 
 // Woken reports why the request makes another attempt.
-func (w *request) Woken(why waiting.Reason) { w.locker.traceWoken(w, why) }
+func (w *request) Woken(why waiting.Reason) {
+	w.trace(w.locker.traces().Woken, WaitEvent{Attempts: w.failures, Err: w.last, Reason: why.String()})
+}
 
 // Polled updates the remaining times of the keys in the error of the last attempt. It copies the
 // error, because a hook may be reading it. It reports that the request still waits.
 func (w *request) Polled(until []clock.Instant, stillHeld bool) {
 	if stillHeld {
-		defer w.locker.traceWaiting(w)
+		defer w.traceWaiting()
 	}
 	var last *QuorumError
 	if !errors.As(w.last, &last) {
