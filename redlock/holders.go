@@ -115,13 +115,13 @@ func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
 	}
 }
 
-// queryHolders begins a query. Its round wakes the caller when the result is conclusive.
+// queryHolders begins a query. Its round ends when the result is conclusive.
 func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	q := &holderQuery{votes: lost.Votes}
 	// The answers count: a node that does not vote must not be taken for one that would grant the next attempt.
 	args := &command.LockArgs{UnderGuard: l.set.guarded}
 	args.Set(l.keys(w.names), "")
-	q.round = l.readRound(&holderEvents, q, w.names, args)
+	q.round = l.readRound(&noEvents, nil, w.names, args)
 	notAwaited := 0
 	for i := range q.votes {
 		if q.votes[i].notAwaited() {
@@ -136,7 +136,7 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 		// It may be a split vote: see package vote, tie.go.
 		timeout = min(timeout, l.notAwaitedTimeout(q.votes, took))
 	}
-	q.round.Rule = vote.AfterAll
+	q.round.Rule, q.round.Enough = vote.AfterAll, q.conclusive
 	q.round.Arm(timeout)
 	q.round.Send(func(node int) (command.Reply, bool) {
 		v := &q.votes[node]
@@ -155,16 +155,6 @@ func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Durati
 	}
 	return d
 }
-
-// holderEvents are the events of a query's round; its owner is the holderQuery. It wakes the caller before
-// the decision if the answers so far are conclusive.
-var holderEvents = vote.Events{OnCounted: func(r *vote.Round) {
-	over := false
-	r.View(func(s vote.Results) { over = !s.Decided && r.Owner.(*holderQuery).conclusive(s) })
-	if over {
-		r.Signal()
-	}
-}}
 
 // conclusive reports whether a token is on a quorum, or no pending answer can show one.
 func (q *holderQuery) conclusive(s vote.Results) bool {

@@ -28,9 +28,6 @@ func (l *Locker) acquireQueued(ctx context.Context, w *request) (lk *Lock, err e
 	w.last = errQueued
 	begun, err := l.waiting.Enter(ctx, &w.waiter, w.names, w)
 	for n := 1; err == nil; n++ {
-		if n > 1 || begun != nil { // before the first attempt there is no signal to clear
-			w.waiter.ClearSignals()
-		}
 		lk, seen, lost := l.attempt(ctx, w, l.now(), begun)
 		if lost == nil {
 			return lk, nil

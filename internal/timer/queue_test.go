@@ -192,4 +192,3 @@ func TestOnlyOneTimerFiresAtATime(t *testing.T) {
 		require.Zero(t, q.Len())
 	})
 }
-

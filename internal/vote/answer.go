@@ -49,9 +49,6 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	if last && events.OnComplete != nil {
 		events.OnComplete(r)
 	}
-	if events.OnCounted != nil {
-		events.OnCounted(r)
-	}
 }
 
 // voteTimer is the timer queue's view of a round.
@@ -99,7 +96,12 @@ func (r *Round) countLocked(b *Ballot) (news bool) {
 	default:
 		d = r.tally.Fail()
 	}
-	if r.Decided() || d == quorum.Open || r.needsMoreVotesLocked(d) {
+	switch {
+	case r.Decided():
+		return false
+	case r.Enough != nil && r.Enough(r.resultsLocked()):
+		d = quorum.Lost // no owner of such a round asks
+	case d == quorum.Open || r.needsMoreVotesLocked(d):
 		return false
 	}
 	r.decision.Store(uint32(d))
@@ -128,7 +130,7 @@ func (r *Round) reportDecision() {
 	if r.events.OnDecision != nil {
 		r.events.OnDecision(r)
 	}
-	r.Signal()
+	r.wake.Set()
 }
 
 // measure returns the time from the round's start to an answer. It is 0 for a grant that is not

@@ -35,7 +35,6 @@ type Results struct {
 	Ballots   []Ballot             // by node
 	KeyStates [][]command.KeyState // by node; nil unless the round reads keys
 	Need      int                  // votes for a majority
-	Decided   bool
 }
 
 // View calls f with the state of the round, which does not change meanwhile. f must be short and
@@ -43,8 +42,10 @@ type Results struct {
 func (r *Round) View(f func(Results)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f(Results{r.ballots, r.keyStates, r.tally.Need(), r.Decided()})
+	f(r.resultsLocked())
 }
+
+func (r *Round) resultsLocked() Results { return Results{r.ballots, r.keyStates, r.tally.Need()} }
 
 // NodeName returns the name of a node.
 func (r *Round) NodeName(node int) string { return r.group.Nodes[node].Name() }

@@ -20,6 +20,7 @@ type Round struct {
 	Start   clock.Instant // read before the first send (docs/dev/hazards.md H5)
 	Owner   any           // for the functions of the events
 	Rule    Rule
+	Enough  func(Results) bool // ends the round before the rule does, for an owner that asks who answered what; may be nil
 
 	group  *Group
 	events *Events
@@ -54,8 +55,6 @@ const (
 type Events struct {
 	// OnReply is called for each answer before it is counted, and returns the answer to count.
 	OnReply func(r *Round, node int, rep command.Reply) command.Reply
-	// OnCounted is called for each answer after it was counted and after the events that it caused.
-	OnCounted func(r *Round)
 	// OnDecision is called once, after the decision.
 	OnDecision func(r *Round)
 	// OnComplete is called once, when every command has been answered. On the goroutine that calls
@@ -175,11 +174,8 @@ func (r *Round) Wait(done <-chan struct{}) bool {
 	return true
 }
 
-// Woken returns the channel that receives a value at the decision, and after Signal.
+// Woken returns the channel that receives a value at the decision.
 func (r *Round) Woken() <-chan struct{} { return r.wake }
-
-// Signal wakes the goroutine that waits, before the decision.
-func (r *Round) Signal() { r.wake.Set() }
 
 // ClearTimer ends a vote that the owner no longer waits for.
 func (r *Round) ClearTimer() { r.group.Timers.Clear(&r.timer) }

@@ -63,7 +63,6 @@ func (e *events) events() *vote.Events {
 			e.add("reply")
 			return rep
 		},
-		OnCounted:  func(*vote.Round) { e.add("counted") },
 		OnDecision: func(*vote.Round) { e.add("decision") },
 		OnComplete: func(*vote.Round) { e.add("complete") },
 	}
@@ -80,7 +79,7 @@ func TestEventsComeOnceAndInOrder(t *testing.T) {
 		nodes[1].Answer(granted)
 		nodes[2].Answer(granted)
 		nodes[2].Answer(granted) // a second answer is ignored
-		require.Equal(t, []string{"reply", "counted", "decision", "reply", "counted", "reply", "complete", "counted"}, e.list)
+		require.Equal(t, []string{"reply", "decision", "reply", "reply", "complete"}, e.list)
 		require.True(t, r.Lost())
 		require.Len(t, r.Woken(), 1)
 		require.Zero(t, g.Timers.Len())
@@ -138,7 +137,7 @@ func TestSendCallsNoEvent(t *testing.T) {
 		require.False(t, r.Decided())
 		unsent.Settle()
 		require.True(t, r.Lost())
-		require.Equal(t, []string{"reply", "counted", "reply", "decision", "counted"}, e.list)
+		require.Equal(t, []string{"reply", "reply", "decision"}, e.list)
 		r.View(func(s vote.Results) {
 			require.Equal(t, nodes[1].refuses, s.Ballots[1].Err)
 			require.True(t, s.Ballots[1].NotSent)

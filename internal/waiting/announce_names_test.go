@@ -140,7 +140,7 @@ func TestAnAnnouncementThatWasDiscardedWakesNobody(t *testing.T) {
 		w := enter(table, "a")
 		listen(w)
 		nodes[0].listener.Message(all+"a", "")
-		w.ClearSignals()
+		clearSignals(&w.Waiter)
 		time.Sleep(2 * AnnounceGrace)
 		synctest.Wait()
 		require.Equal(t, none, wokenBy(w))
@@ -160,7 +160,7 @@ func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 			if synctest.Wait(); wokenBy(w) == ByMessage {
 				attempts++
 				w.reason = ByMessage
-				w.ClearSignals()
+				clearSignals(&w.Waiter)
 				for _, n := range nodes[:2] { // during the attempt
 					n.listener.Message(all+"a", "1 1")
 				}
@@ -184,7 +184,7 @@ func TestAChannelThatIsConfirmedTwiceWakesOnce(t *testing.T) {
 		listen(w)
 		confirm(nodes[:2], all, all+"a")
 		require.Equal(t, BySubscription, wokenBy(w))
-		w.ClearSignals()
+		clearSignals(&w.Waiter)
 		confirm(nodes[:2], all+"a")
 		require.Equal(t, none, wokenBy(w))
 		w.leave()
@@ -212,7 +212,7 @@ func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
 		listen(w)
 		confirm(nodes, all, all+"a")
 		table.names["a"].waits(table.now())
-		w.ClearSignals()
+		clearSignals(&w.Waiter)
 		w.fails(Contention{Held: true, FreeIn: -1, Tokens: "one"})
 		release := func() {
 			nodes[0].listener.Message(all+"a", "400000 100000")
@@ -257,7 +257,7 @@ func TestATurnThatIsPutOffIsNotTaken(t *testing.T) {
 		w := enter(table, "a")
 		listen(w)
 		confirm(nodes, all, all+"a")
-		w.ClearSignals()
+		clearSignals(&w.Waiter)
 		w.fails(Contention{Held: true, FreeIn: -1, Tokens: "one"})
 		plan := func(d time.Duration) {
 			table.mu.Lock()
@@ -337,7 +337,7 @@ func TestAnnouncementsFarApartAreNotLost(t *testing.T) {
 			time.Sleep(AnnounceGrace)
 			synctest.Wait()
 			require.Equal(t, ByMessage, wokenBy(w))
-			w.ClearSignals()
+			clearSignals(&w.Waiter)
 			time.Sleep(10 * AnnounceGrace)
 			synctest.Wait()
 			require.Equal(t, none, wokenBy(w))
@@ -346,7 +346,7 @@ func TestAnnouncementsFarApartAreNotLost(t *testing.T) {
 			n.listener.Message(all+"a", "")
 		}
 		require.Equal(t, ByMessage, wokenBy(w))
-		w.ClearSignals()
+		clearSignals(&w.Waiter)
 		nodes[2].listener.Message(all+"a", "") // the rest of it
 		time.Sleep(10 * AnnounceGrace)
 		synctest.Wait()

@@ -114,7 +114,7 @@ func TestAWaiterIsWokenBySubscriptionsOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, BySubscription, w.woken)
-		w.ClearSignals()
+		clearSignals(&w.Waiter)
 		for _, channel := range channels {
 			nodes[2].(*subscriber).listener.Subscribed(channel)
 			require.Equal(t, none, w.woken, channel)

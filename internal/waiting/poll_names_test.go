@@ -156,7 +156,7 @@ func TestTheAnswersToAnInterruptedPollWakeNobody(t *testing.T) {
 		inPoll(t, make([]bool, 3), func(t *testing.T, p *poll, nodes []*polled) {
 			w := p.waiter
 			if interrupted {
-				w.ClearSignals() // an attempt follows
+				clearSignals(w) // an attempt follows
 			}
 			for _, n := range nodes {
 				for _, c := range n.commands {

@@ -117,3 +117,10 @@ func requireTurn(t *testing.T, want bool, all ...*contender) {
 		require.Equal(t, want, c.hasTurn(), "contender %d", i)
 	}
 }
+
+// clearSignals is what precedes an attempt.
+func clearSignals(w *Waiter) {
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	w.clearSignalsLocked()
+}

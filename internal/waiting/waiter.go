@@ -120,14 +120,7 @@ func (w *Waiter) advanceLocked() {
 	}
 }
 
-// ClearSignals discards the announcements and wake-ups received so far. It precedes each attempt
-// but the first.
-func (w *Waiter) ClearSignals() {
-	w.table.mu.Lock()
-	defer w.table.mu.Unlock()
-	w.clearSignalsLocked()
-}
-
+// clearSignalsLocked discards the announcements and wake-ups received so far. It precedes each attempt.
 func (w *Waiter) clearSignalsLocked() {
 	if w.look.due != 0 {
 		w.look.plan(0)
@@ -396,6 +389,7 @@ func (w *Waiter) finishPark(over bool, err error) (*vote.Round, Reason, error) {
 	}
 	w.phase, w.handoff, w.asleep = running, nil, 0
 	if attempt != nil {
+		w.clearSignalsLocked()
 		return attempt, ByHandoff, nil // the receiver of the attempt checks the context
 	}
 	return nil, woken, err
