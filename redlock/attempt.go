@@ -91,7 +91,7 @@ func (l *Locker) newLock(w *request, token string) *Lock {
 	lk.family.acquiredUnder = w.parent
 	lk.ctx.parent, lk.keys.longest = w.caller, ttl
 	lk.lease.Terms = l.leaseTerms(ttl, &w.opts)
-	lk.hold.Names, lk.hold.Args = w.names, &lk.args
+	lk.hold.Names, lk.hold.Owner = w.names, lk
 	lk.args.Set(l.keys(lk.hold.Names), token)
 	lk.args.UnderGuard = l.set.guarded
 	return lk

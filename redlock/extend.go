@@ -30,15 +30,14 @@ type trouble struct {
 
 // extension is an extension of a lock that is under way.
 type extension struct {
-	round      *vote.Round
-	lock       *Lock
-	auto       bool          // WithAutoExtend asked for it, and not Lock.Extend
-	refused    atomic.Uint64 // the quorum.Nodes that answered that the token does not hold the names
-	failed     atomic.Bool   // a node failed, or did not answer
-	effective  bool          // it took effect; readable once applied is closed
-	troubled   bool          // the lock had trouble at the decision
-	eventsSeen atomic.Int32  // the decision and the last answer, which come on different goroutines
-	applied    chan struct{} // closed when the decision was applied; nil for automatic extensions
+	round     *vote.Round
+	lock      *Lock
+	auto      bool          // WithAutoExtend asked for it, and not Lock.Extend
+	refused   atomic.Uint64 // the quorum.Nodes that answered that the token does not hold the names
+	failed    atomic.Bool   // a node failed, or did not answer
+	effective bool          // it took effect; readable once applied is closed
+	troubled  bool          // the lock had trouble at the decision
+	applied   chan struct{} // closed when the decision was applied; nil for automatic extensions
 }
 
 // Extend asks the nodes to keep the lock for ttl from now. If a quorum confirms before the
@@ -220,7 +219,8 @@ var extendEvents = vote.Events{
 	OnComplete: func(r *vote.Round) {
 		x := r.Owner.(*extension)
 		x.lock.unregister(r)
-		x.onBoth()
+		x.lock.noteMissing(x)
+		x.lock.noteCopies(x)
 	},
 }
 
@@ -295,16 +295,6 @@ func (x *extension) onDecision() {
 	lk.l.traceExtended(lk, x, now)
 	if x.applied != nil {
 		close(x.applied)
-	}
-	x.onBoth()
-}
-
-// onBoth records which nodes lack the keys once both events have come: the last answer may arrive on
-// another goroutine while the decision is being applied.
-func (x *extension) onBoth() {
-	if x.eventsSeen.Add(1) == 2 {
-		x.lock.noteMissing(x)
-		x.lock.noteCopies(x)
 	}
 }
 

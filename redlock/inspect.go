@@ -58,17 +58,12 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
 		return nil, err
 	}
-	s := l.status(name, r)
+	s := &Status{Name: name}
+	r.View(func(res vote.Results) { s.fillIn(r, res) })
 	if !r.Won() {
 		return s, votesError(r, ErrNoQuorum)
 	}
 	return s, nil
-}
-
-func (l *Locker) status(name string, r *vote.Round) *Status {
-	s := &Status{Name: name}
-	r.View(func(res vote.Results) { s.fillIn(r, res) })
-	return s
 }
 
 func (s *Status) fillIn(r *vote.Round, res vote.Results) {

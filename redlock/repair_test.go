@@ -55,35 +55,6 @@ func TestALostCopyComesBackAfterTheExtensionThatFoundItGone(t *testing.T) {
 	})
 }
 
-// The node that lost its copy may answer last, before the goroutine of the deciding vote has
-// recorded the decision.
-func TestACopyComesBackWhicheverEventIsFirst(t *testing.T) {
-	inBubbles(t, 3, func(fl *testbed) {
-		l := fl.guarded(WithRepair())
-		k := take(t, l, "a", 4*time.Second)
-		fl.masters[2].Del("a")
-		x := &extension{lock: k}
-		g, nodes := muteGroup(l, 3)
-		x.round = g.New(&noEvents, x, k.hold.Names) // the test reports the events
-		x.round.Start = l.now()
-		k.mu.Lock()
-		k.registerLocked(x.round)
-		k.mu.Unlock()
-		command.NewExtend(&x.round.Request, &k.args, 4*time.Second, l.set.maxTTL, k.fence)
-		x.round.Arm(time.Second)
-		x.round.Send(nil).Settle()
-		for i, o := range []Outcome{OutcomeGranted, OutcomeGranted, OutcomeRefused} {
-			rep := command.Reply{Outcome: command.Outcome(o)}
-			nodes[i].command.Answer(extendEvents.OnReply(x.round, i, rep))
-		}
-		extendEvents.OnComplete(x.round)
-		extendEvents.OnDecision(x.round)
-		fl.answered()
-		require.Equal(t, 1, repairs(fl.masters[2]))
-		require.Equal(t, 3, fl.keys("a"))
-	})
-}
-
 // A repaired node does not count in the round that repaired it, because that round had a majority
 // without it.
 func TestARepairNeedsAMajorityWithoutIt(t *testing.T) {

@@ -142,13 +142,10 @@ func (l *Locker) queuedBehind(names []string) error {
 
 // holderHere returns the lock of this Locker that holds one of the names, or nil.
 func (l *Locker) holderHere(names []string) *Lock {
-	h := l.waiting.Holder(names)
-	if h == nil {
-		return nil
+	if h := l.waiting.Holder(names); h != nil {
+		return h.Owner.(*Lock)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.locks[h.Args.Token()]
+	return nil
 }
 
 func (l *Locker) waitError(w *request, cause, last error) error {

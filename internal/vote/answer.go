@@ -34,7 +34,6 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	}
 	before := r.tiedLocked()
 	news := r.countLocked(b)
-	last := !rep.Retrying && r.pending.Add(-1) == 0
 	tied := !r.Decided() && !before && r.tiedLocked() && r.Request.Op == command.Acquire
 	r.mu.Unlock()
 	if g.OnAnswer != nil {
@@ -46,8 +45,8 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	if news {
 		r.reportDecision()
 	}
-	if last && events.OnComplete != nil {
-		events.OnComplete(r)
+	if !rep.Retrying {
+		r.completePart()
 	}
 }
 
@@ -130,7 +129,15 @@ func (r *Round) reportDecision() {
 	if r.events.OnDecision != nil {
 		r.events.OnDecision(r)
 	}
+	r.completePart()
 	r.wake.Set()
+}
+
+// completePart records one of the things without which the round is not complete.
+func (r *Round) completePart() {
+	if r.pending.Add(-1) == 0 && r.events.OnComplete != nil {
+		r.events.OnComplete(r)
+	}
 }
 
 // measure returns the time from the round's start to an answer. It is 0 for a grant that is not

@@ -42,7 +42,7 @@ func (g *Group) New(events *Events, owner any, names []string) *Round {
 	} else {
 		r.ballots = make([]Ballot, n)
 	}
-	r.pending.Store(int32(n)) //nolint:gosec // at most 64
+	r.pending.Store(int32(n + 1)) //nolint:gosec // at most 64
 	for i := range r.ballots {
 		r.ballots[i].cmd.Fill(&r.Request, i, (*receiver)(r))
 	}

@@ -2,6 +2,7 @@ package vote_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,27 @@ func TestADecisionIsReportedBeforeTheRoundIsComplete(t *testing.T) {
 		acquire(g, e.events(), vote.Earliest)
 		nodes[0].Answer(granted)
 		require.Equal(t, []string{"reply", "decision", "complete"}, e.list)
+	})
+}
+
+// The last answer may come on another goroutine while the decision is being reported.
+func TestARoundIsNotCompleteWhileItsDecisionIsReported(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		var e events
+		reported := make(chan struct{})
+		all := e.events()
+		all.OnDecision = func(*vote.Round) {
+			<-reported
+			e.add("decision")
+		}
+		acquire(g, all, vote.Earliest)
+		nodes[0].Answer(granted)
+		go nodes[1].Answer(granted)
+		synctest.Wait()
+		nodes[2].Answer(granted)
+		close(reported)
+		synctest.Wait()
+		require.Equal(t, []string{"reply", "reply", "reply", "decision", "complete"}, e.list)
 	})
 }
 

@@ -33,7 +33,7 @@ type Round struct {
 	ballots   []Ballot
 	keyStates [][]command.KeyState
 	tally     quorum.Tally
-	pending   atomic.Int32  // nodes without a final answer; written under mu
+	pending   atomic.Int32  // nodes without a final answer, and 1 until the decision was reported
 	decision  atomic.Uint32 // a quorum.Decision; written under mu
 
 	inline [3]Ballot // the ballots of up to three nodes
@@ -57,9 +57,7 @@ type Events struct {
 	OnReply func(r *Round, node int, rep command.Reply) command.Reply
 	// OnDecision is called once, after the decision.
 	OnDecision func(r *Round)
-	// OnComplete is called once, when every command has been answered. On the goroutine that calls
-	// OnDecision it is called after that. On another goroutine it may run before OnDecision or
-	// concurrently.
+	// OnComplete is called once, when every command has been answered and OnDecision has returned.
 	OnComplete func(r *Round)
 }
 

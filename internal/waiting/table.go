@@ -61,8 +61,7 @@ type Hold struct {
 	Names     []string      // distinct
 	Began     clock.Instant // start of the acquisition
 	HandedOff bool          // by the previous holder, in this process
-	// Args are those of the lock's commands. They have its token.
-	Args *command.LockArgs
+	Owner     any           // of the lock
 }
 
 // nameState is the state of one name. It exists while a lock of this process holds the name or a
