@@ -134,7 +134,7 @@ func (lk *Lock) startUndo() {
 	h, alone := lk.buildUndo(r)
 	r.Arm(lk.l.set.timeout(lk.keys.longest))
 	lk.keys.undo.Store(r)
-	r.SendBefore(vote.Behind{Round: h.Attempt, Alone: alone}, lk.skipNode).Settle()
+	r.SendBefore(h.Attempt, alone, lk.skipNode).Settle()
 	h.Deliver()
 }
 

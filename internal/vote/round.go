@@ -72,24 +72,17 @@ func (r *Round) Arm(timeout time.Duration) {
 // returns the answers of the nodes that were skipped or do not take their command. The caller has to
 // settle them, without that mutex. They may decide the round.
 func (r *Round) Send(known func(node int) (rep command.Reply, ok bool)) Unsent {
-	return r.SendBefore(Behind{}, known)
+	return r.SendBefore(nil, nil, known)
 }
 
-// Behind is a round of acquires that is sent right behind a round of releases.
-type Behind struct {
-	Round *Round // nil: there is none
-	// Alone is the release for a node that does not take the acquire; nil: the same as elsewhere.
-	Alone *command.Request
-}
-
-// SendBefore is Send with another round. A node gets its command of that round right behind its command
-// of r, in the same flush, and takes both or only that of r. What is returned has the answers of both
-// rounds.
-func (r *Round) SendBefore(behind Behind, known func(node int) (rep command.Reply, ok bool)) (unsent Unsent) {
+// SendBefore is Send of releases with a round of acquires behind it, or nil. A node gets its command of that
+// round right behind its command of r, in the same flush, and takes both or only that of r: then alone takes
+// its place, unless it is nil. What is returned has the answers of both rounds.
+func (r *Round) SendBefore(behind *Round, alone *command.Request, known func(node int) (rep command.Reply, ok bool)) (unsent Unsent) {
 	for i, n := range r.group.Nodes {
 		c, next := &r.ballots[i].cmd, (*command.Command)(nil)
-		if behind.Round != nil {
-			next = &behind.Round.ballots[i].cmd
+		if behind != nil {
+			next = &behind.ballots[i].cmd
 		}
 		if known != nil {
 			if rep, ok := known(i); ok {
@@ -103,8 +96,8 @@ func (r *Round) SendBefore(behind Behind, known func(node int) (rep command.Repl
 		err := n.Submit(c, next)
 		if err != nil && next != nil {
 			unsent = append(unsent, refusal(next, err))
-			if behind.Alone != nil {
-				c.Request = behind.Alone
+			if alone != nil {
+				c.Request = alone
 			}
 			err = n.Submit(c, nil)
 		}

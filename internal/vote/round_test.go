@@ -110,7 +110,7 @@ func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 		command.NewPing(&r.Request)
 		r.Start = g.Clock.Now()
 		r.Arm(timeout)
-		r.SendBefore(vote.Behind{Round: behind}, func(node int) (command.Reply, bool) { return failed, node == 1 }).Settle()
+		r.SendBefore(behind, nil, func(node int) (command.Reply, bool) { return failed, node == 1 }).Settle()
 		for _, n := range nodes {
 			require.Same(t, &behind.Request, n.Request, "the last command")
 			n.Answer(granted)
@@ -156,7 +156,7 @@ func TestANodeThatDoesNotTakeTheAcquireGetsAnotherRelease(t *testing.T) {
 			x.Start = g.Clock.Now()
 			x.Arm(timeout)
 		}
-		r.SendBefore(vote.Behind{Round: behind, Alone: alone}, nil).Settle()
+		r.SendBefore(behind, alone, nil).Settle()
 		require.Same(t, alone, nodes[0].Request)
 		for _, n := range nodes {
 			n.Answer(granted)
