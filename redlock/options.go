@@ -61,7 +61,7 @@ type settings struct {
 
 func defaults() settings {
 	return settings{
-		drift:   quorum.Drift{Factor: 0.01, Floor: int64(2 * time.Millisecond)},
+		drift:   quorum.DefaultDrift(),
 		backoff: waiting.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond},
 		maxTTL:  DefaultMaxTTL,
 		owner:   command.ProcessLabel(os.Getpid()),
