@@ -14,7 +14,9 @@ import (
 // attempt sends one request to all nodes, with a new token (docs/dev/hazards.md H3), or finishes an
 // attempt that was handed off. If the attempt fails it undoes what the attempt may have written,
 // and queries the nodes for the reason.
-func (l *Locker) attempt(ctx context.Context, w *request, start clock.Instant, begun *vote.Round) (*Lock, waiting.Contention, error) {
+func (l *Locker) attempt(
+	ctx context.Context, w *request, start clock.Instant, begun *vote.Round,
+) (*Lock, waiting.Contention, error) {
 	var lk *Lock
 	if begun != nil {
 		lk = begun.Owner.(*Lock)

@@ -51,7 +51,7 @@ func (lk *Lock) Release(ctx context.Context) error {
 // releaseCall is the state of the first call of Release.
 type releaseCall struct {
 	called  bool           // guarded by Lock.mu
-	running sync.WaitGroup // and not sync.Once: a goroutine that blocks there stops the time of a testing/synctest bubble
+	running sync.WaitGroup // not sync.Once: to block there stops the time of a testing/synctest bubble
 	err     error          // its result; readable when it is not running any more
 }
 

@@ -202,8 +202,9 @@ func (lk *Lock) traceHold(hook func(HoldEvent), cause error, now clock.Instant, 
 	if hook == nil {
 		return
 	}
-	e := HoldEvent{EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Shared: lk.family.shareOf != nil}
-	if !e.Shared {
+	shared := lk.family.shareOf != nil
+	e := HoldEvent{EventInfo: lk.eventInfo(), Cause: cause, Held: now.Sub(lk.hold.Began), Shared: shared}
+	if !shared {
 		e.Validity = max(0, left)
 	}
 	post(lk.l.dispatcher, hook, e)

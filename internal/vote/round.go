@@ -20,7 +20,7 @@ type Round struct {
 	Start   clock.Instant // read before the first send (docs/dev/hazards.md H5)
 	Owner   any           // for the functions of the events
 	Rule    Rule
-	Enough  func(Results) bool // ends the round before the rule does, for an owner that asks who answered what; may be nil
+	Enough  func(Results) bool // ends the round before the rule does; may be nil
 
 	group  *Group
 	events *Events
@@ -78,7 +78,9 @@ func (r *Round) Send(known func(node int) (rep command.Reply, ok bool)) Unsent {
 // SendBefore is Send of releases with a round of acquires behind it, or nil. A node gets its command of that
 // round right behind its command of r, in the same flush, and takes both or only that of r: then alone takes
 // its place, unless it is nil. What is returned has the answers of both rounds.
-func (r *Round) SendBefore(behind *Round, alone *command.Request, known func(node int) (rep command.Reply, ok bool)) (unsent Unsent) {
+func (r *Round) SendBefore(
+	behind *Round, alone *command.Request, known func(node int) (rep command.Reply, ok bool),
+) (unsent Unsent) {
 	for i, n := range r.group.Nodes {
 		c, next := &r.ballots[i].cmd, (*command.Command)(nil)
 		if behind != nil {
