@@ -86,7 +86,7 @@ func inShort(err error) string {
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, redlock.ErrNoQuorum):
 		return "no answer within the time given"
 	default:
-		return err.Error()
+		return withoutPrefix(err)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestAMinorityThatIsGuardedForOthersDoesNotEndAWait(t *testing.T) {
 	require.Equal(t, exitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all[:1]), "--guard", "1h", "--admit").status)
 	all[1].Stop()
 	p := start(t, all, "run", "--no-fence", "job", "--", "echo", "done")
-	require.Contains(t, p.message(), "waiting up to 1m0s for job: ")
+	require.Contains(t, p.message(), "waiting up to 1m0s for job: no quorum of nodes could be reached: ")
 	require.NoError(t, all[1].Restart(false))
 	require.Equal(t, "done", p.line())
 	require.Equal(t, 0, p.status())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
@@ -45,5 +44,5 @@ func (w *waitStatus) begin(wait time.Duration, err error) bool {
 
 func (w *waitStatus) showAttempt(err error) {
 	left := time.Until(w.until).Round(time.Second)
-	w.show("redlock: waiting %v at most for %s: %s", max(left, 0), w.name, strings.ReplaceAll(inShort(err), "redlock: ", ""))
+	w.show("redlock: waiting %v at most for %s: %s", max(left, 0), w.name, inShort(err))
 }
