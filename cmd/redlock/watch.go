@@ -121,10 +121,13 @@ func (w *watcher) object(v view) error {
 
 func (w *watcher) block(v view) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  ", time.Now().Format(time.TimeOnly))
 	v.print(&printer{w: &b})
 	b.WriteByte('\n')
-	_, err := w.c.stdout.Write(b.Bytes())
+	between := "  "
+	if bytes.HasPrefix(b.Bytes(), []byte(" ")) {
+		between = "\n" // the head of a table would not stand above its columns
+	}
+	_, err := fmt.Fprintf(w.c.stdout, "%s%s%s", time.Now().Format(time.TimeOnly), between, b.Bytes())
 	return err
 }
 

@@ -93,6 +93,19 @@ func TestAWatchContinuesWithoutAQuorumAndSeesItReturn(t *testing.T) {
 	require.Equal(t, 0, p.status())
 }
 
+func TestAWatchedListInAFileHasItsHeadAboveItsColumns(t *testing.T) {
+	t.Parallel()
+	p := start(t, trio(t, 3), "list", "--watch", "--interval", "100ms")
+	require.Regexp(t, `^\d\d:\d\d:\d\d$`, p.line())
+	head, row := p.line(), p.line()
+	require.True(t, strings.HasPrefix(head, "NAME "), head) // line cuts the spaces in front of it
+	row, marked := strings.CutPrefix(row, "● ")
+	require.True(t, marked)
+	require.Equal(t, strings.Index(head, "OWNER"), strings.Index(row, `"`), row)
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 0, p.status())
+}
+
 func TestAListIsWatched(t *testing.T) {
 	t.Parallel()
 	all := trio(t, 3)
