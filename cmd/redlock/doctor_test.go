@@ -98,7 +98,7 @@ func TestTheDoctorGrantsWhatIsMissingInOneLine(t *testing.T) {
 	all[2].Deny("CLIENT KILL")
 	got := invoke(t, nil, "doctor", "--nodes", nodesOf(all))
 	require.Equal(t, exitOK, got.status, got)
-	require.Contains(t, got.out, "\nIn redis-cli on each node, this grants what is missing:\nACL SETUSER default +mget +client|kill\n")
+	require.Contains(t, got.out, "\nIn redis-cli, on each node whose user lacks rights, this grants what is missing:\nACL SETUSER default +mget +client|kill\n")
 
 	r := &doctor.Report{Nodes: []doctor.Node{
 		{MissingRights: []string{"mget", "~redlock:guard"}}, {MissingRights: []string{"ping"}}, {MissingRights: []string{"mget", "&redlock:free:*"}},
@@ -149,7 +149,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 
 	got = invoke(t, nil, "doctor", "--nodes", nodesOf(all))
 	require.Equal(t, exitFailed, got.status, "clients without the guard are refused there")
-	require.Contains(t, strings.Join(strings.Fields(got.out), " "), "(redlock: --guard)")
+	require.Contains(t, strings.Join(strings.Fields(got.out), " "), "(redlock --guard)")
 	fits(t, got.out)
 	got = invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
 	require.Equal(t, exitOK, got.status, got)

@@ -50,7 +50,7 @@ func printReport(p *printer, r *doctor.Report, users []string) {
 		}
 	}
 	if grants := missingRights(r, users); grants != nil {
-		p.line("\nIn redis-cli on each node, this grants what is missing:")
+		p.line("\nIn redis-cli, on each node whose user lacks rights, this grants what is missing:")
 		for _, grant := range grants {
 			p.line("%s", grant)
 		}
