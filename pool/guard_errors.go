@@ -31,7 +31,7 @@ func errGuardedNode(node, marker string) error {
 	if m, err := guard.ParseMarker(marker); err == nil {
 		maxTTL = fmt.Sprintf(" with a maxTTL of %v", m.MaxTTL)
 	}
-	return mismatchError(fmt.Sprintf("use WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is "+
+	return mismatchError(fmt.Sprintf("use WithRestartGuard (redlock --guard)%s, or name the node in WithUnsafeNodes while the guard is "+
 		"introduced: %s is guarded (key %s), but this client has no restart guard and its locks would be unknown to the guard",
 		maxTTL, node, guard.Key))
 }

@@ -40,7 +40,7 @@ func (n *Node) reportNoGuard(e *examine.Diagnosis) {
 	m, err := guard.ParseMarker(e.Marker)
 	n.Guard, n.Quarantine = markerState(m, err, e, 0)
 	n.add(Error, codeGuard, "is guarded (key %s exists) but this client has no guard, so the guard would not know its locks: use "+
-		"WithRestartGuard (redlock: --guard)%s, or name the node in WithUnsafeNodes while the guard is introduced",
+		"WithRestartGuard (redlock --guard)%s, or name the node in WithUnsafeNodes while the guard is introduced",
 		guard.Key, withMaxTTL(m))
 }
 
