@@ -24,6 +24,8 @@ import (
 // extensions continue until then, also those of Lead. If ctx never ends, Close waits for as long as the
 // holders take.
 //
+// Close waits for the node timeout at most until the log has the line of each lock that was lost.
+//
 // Close does not wait long for a minority of unreachable or frozen nodes. If a quorum has confirmed
 // a release, or an attempt never became a lock, the other nodes get a limited time. It is the sum
 // of their hard timeout and dial timeout (pool.Config, 10 s by default), from when their commands
@@ -62,6 +64,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	l.ends.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.undos.Join(l.set.clock, max(0, until.Sub(l.now())))
+	l.awaitLog(until)
 	l.waiting.Close()
 	if left := l.leftoverError(); err == nil {
 		err = left

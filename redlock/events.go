@@ -20,8 +20,9 @@ type dispatcher struct {
 	logger  *slog.Logger // may be nil
 	state   stateLog
 	rights  *channelRights
-	queue   *background.Queue[func()]
-	dropped atomic.Int64 // calls since the last report of such
+	queue   *background.Queue[func()] // of hooks
+	lines   *background.Queue[func()] // of the log, which Close waits for
+	dropped atomic.Int64              // calls since the last report of such
 }
 
 func newDispatcher(traces []*Trace, logger *slog.Logger, nodes int) *dispatcher {
@@ -29,7 +30,7 @@ func newDispatcher(traces []*Trace, logger *slog.Logger, nodes int) *dispatcher 
 		return nil
 	}
 	ev := &dispatcher{logger: logger}
-	ev.queue = background.NewQueue(maxQueued, ev.call)
+	ev.queue, ev.lines = background.NewQueue(maxQueued, ev.call), background.NewQueue(maxQueued, ev.call)
 	ev.state.notVoting = make([]atomic.Bool, nodes)
 	for _, t := range traces {
 		ev.trace.add(t)
@@ -46,18 +47,20 @@ func post[E any](ev *dispatcher, hook func(E), e E) {
 
 func (d *dispatcher) warn(msg string, args ...any) {
 	if d != nil && d.logger != nil {
-		d.run(func() { d.logger.Warn("redlock: "+msg, args...) })
+		d.add(d.lines, func() { d.logger.Warn("redlock: "+msg, args...) })
 	}
 }
 
 func (d *dispatcher) info(msg string, args ...any) {
 	if d.logger != nil {
-		d.run(func() { d.logger.Info("redlock: "+msg, args...) })
+		d.add(d.lines, func() { d.logger.Info("redlock: "+msg, args...) })
 	}
 }
 
-func (d *dispatcher) run(f func()) {
-	if !d.queue.Add(f) {
+func (d *dispatcher) run(f func()) { d.add(d.queue, f) }
+
+func (d *dispatcher) add(to *background.Queue[func()], f func()) {
+	if !to.Add(f) {
 		d.dropped.Add(1)
 	}
 }

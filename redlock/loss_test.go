@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -497,3 +498,43 @@ func TestTheQueryForTheNextHolderFollowsTheUndo(t *testing.T) {
 		})
 	})
 }
+
+// A process often ends right after a loss. Then Close has to leave nothing to be written.
+func TestCloseWaitsForTheLogOfALoss(t *testing.T) {
+	for name, lose := range map[string]func(fl *testbed, other *Locker){
+		"another client has the name": func(fl *testbed, other *Locker) {
+			fl.each((*fakeredis.Master).FlushAll)
+			take(fl.t, other, "a", time.Minute)
+		},
+		"no quorum": func(fl *testbed, _ *Locker) {
+			fl.each(func(m *fakeredis.Master) { m.FailWith("*", "LOADING Redis is loading the dataset in memory") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				log := &logged{}
+				slow := slog.NewTextHandler(writer(func(p []byte) (int, error) {
+					time.Sleep(10 * time.Millisecond)
+					return log.Write(p)
+				}), nil)
+				l, other := fl.locker(WithLogger(slog.New(slow))), fl.process().locker(WithOwner("bob"))
+				fl.each(func(m *fakeredis.Master) { m.SetDelay(5 * time.Millisecond) })
+				k := take(t, l, "a", 3*time.Second, WithAutoExtend())
+				lose(fl, other)
+				<-k.Context().Done()
+				ctx, cancel := context.WithTimeout(bg, time.Minute)
+				defer cancel()
+				_ = l.Close(ctx)
+				lines := strings.Join(log.lines(), "")
+				require.Equal(t, 1, strings.Count(lines, "lock ended under its holder"), lines)
+				if name != "no quorum" {
+					require.Contains(t, lines, `now held by \"bob\"`)
+				}
+			})
+		})
+	}
+}
+
+type writer func(p []byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
@@ -21,8 +22,8 @@ func (lk *Lock) askSuccessor() {
 	}
 	l := lk.l
 	if l.asking.Add(1) > maxAsking || l.isClosed() {
-		l.asking.Add(-1)
 		lk.logLost(lost)
+		l.asked()
 		return
 	}
 	r := l.inspectRound(&successorEvents, lk, lk.hold.Names)
@@ -34,12 +35,36 @@ func (lk *Lock) askSuccessor() {
 // successorEvents are the events of that query; its owner is the Lock.
 var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
 	lk := r.Owner.(*Lock)
-	lk.l.asking.Add(-1)
 	lost := *lk.lost()
 	lost.Holder = lk.successor(r)
 	lost.end.holder.Store(lost.Holder)
 	lk.logLost(&lost)
+	lk.l.asked()
 }}
+
+// asked records the end of such a query. Close may be waiting for it.
+func (l *Locker) asked() {
+	l.asking.Add(-1)
+	l.noteChange()
+}
+
+// awaitLog waits until each loss is in the log, but no longer than until an instant. A process often ends right
+// after a loss.
+func (l *Locker) awaitLog(until clock.Instant) {
+	if l.dispatcher == nil || l.dispatcher.logger == nil {
+		return
+	}
+	for l.now().Before(until) {
+		l.mu.Lock()
+		change := l.changed.Next()
+		l.mu.Unlock()
+		if l.asking.Load() <= 0 {
+			break
+		}
+		l.awaitUntil(until, change, nil)
+	}
+	l.dispatcher.lines.Join(l.set.clock, max(0, until.Sub(l.now())))
+}
 
 // successor returns the holder that a query found: of several, the one whose keys are kept longest. It
 // returns nil if no other token is on a quorum.
