@@ -86,6 +86,7 @@ func TestADeadlineOfCloseTellsEachHolderInTimeToStop(t *testing.T) {
 			ctx, cancel := context.WithTimeout(bg, test.within)
 			defer cancel()
 			began, closed := time.Now(), closing(ctx, l)
+			var ends []time.Time // of the validity
 			for _, end := range []struct {
 				k  *Lock
 				at time.Duration
@@ -93,8 +94,12 @@ func TestADeadlineOfCloseTellsEachHolderInTimeToStop(t *testing.T) {
 				<-end.k.Context().Done()
 				require.ErrorIs(t, context.Cause(end.k.Context()), ErrClosed)
 				require.Equal(t, end.at, time.Since(began).Truncate(time.Microsecond), "the wall clock is read in microseconds")
+				ends = append(ends, time.Now().Add(end.k.Remaining()))
 			}
 			err := <-closed
+			for i, k := range []*Lock{k, other} {
+				require.False(t, time.Now().Add(k.Remaining()).After(ends[i]), "it was extended after the end of its context")
+			}
 			fl.answered()
 			sent := fl.orders(command.Extend)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
