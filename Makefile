@@ -14,12 +14,16 @@ PROMTOOL     := bin/promtool-$(PROMTOOL_VERSION)/promtool
 # ./... alone covers only the module in this folder. PUBLIC has an API that others rely on; commands and internal packages
 # among them are left out.
 CONTRIB      := $(patsubst %/go.mod,%,$(wildcard contrib/*/go.mod))
-MODULES      := . integration $(CONTRIB) integration/peers
+MODULES      := . integration $(CONTRIB) integration/manifests integration/peers
 PUBLIC       := ./... $(CONTRIB:%=./%/...)
 PACKAGES     := $(PUBLIC) ./integration/...
 
 # The module of the other libraries needs a newer Go than the library does, and so is not in the workspace.
 PEERS        := GOWORK=off go -C integration/peers
+
+# The module that reads manifests is not in the workspace either, whose modules would get the versions of Kubernetes. older.mod has an
+# older k8s.io/api.
+MANIFESTS    := GOWORK=off go -C integration/manifests
 
 # The race detector needs a C compiler. A person without one gets the tests all the same; CI must have one.
 CC_FOUND     := $(shell command -v $(firstword $(shell go env CC)))
@@ -100,6 +104,14 @@ test-integration: ## the tests against real Redis servers in Docker containers
 test-peers: ## the tests beside other libraries: clients of several libraries on real servers, and the faults in which others were seen to fail
 	scripts/integration --peers $(RACE) $(TESTFLAGS)
 
+.PHONY: test-manifests
+test-manifests: ## check deploy/: manifests for Kubernetes, and units of systemd
+	$(MANIFESTS) test $(TESTFLAGS) ./...
+
+.PHONY: test-manifests-older
+test-manifests-older: ## the same by the types of an older version of Kubernetes
+	$(MANIFESTS) test -modfile=older.mod $(TESTFLAGS) ./...
+
 .PHONY: test-alerts
 test-alerts: $(PROMTOOL) ## check the alerts for Prometheus, and test when they fire: docs/telemetry/alerts.yaml
 	$(PROMTOOL) check rules docs/telemetry/alerts.yaml
@@ -176,6 +188,10 @@ lint: $(LINT) ## lint all modules of the workspace
 lint-peers: $(LINT) ## lint the module of the other libraries
 	cd integration/peers && GOWORK=off $(abspath $(LINT)) run ./...
 
+.PHONY: lint-manifests
+lint-manifests: $(LINT) ## lint the module that checks deploy/
+	cd integration/manifests && GOWORK=off $(abspath $(LINT)) run ./...
+
 # Nothing is run. The code that vet compiles for its types is not optimized, which takes a third of the time less. CI asks for the
 # race detector in GOFLAGS, which other platforms do not have here.
 .PHONY: vet-platforms
@@ -186,6 +202,7 @@ vet-platforms: ## vet the code and its tests for other platforms: three minutes 
 .PHONY: tidy
 tidy: ## go mod tidy in all modules
 	@for module in $(MODULES); do (set -x; GOWORK=off go -C $$module mod tidy) || exit 1; done
+	$(MANIFESTS) mod tidy -modfile=older.mod
 
 .PHONY: tidy-check
 tidy-check: ## fail where go mod tidy would change something, or where the modules' go lines differ
@@ -269,7 +286,7 @@ check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## w
 ci: export GOFLAGS := $(GOFLAGS) $(filter-out -race=false,$(RACE))
 ci: ## what CI runs: about 15 minutes
 	scripts/together '$(MAKE) hazards mutants-check docs-check' '$(MAKE) tidy-check api-check notice-check'
-	scripts/together 'nice -n 19 $(MAKE) lint vet-platforms fuzz FUZZTIME=5s' '$(MAKE) test sim SIM=1000 TESTFLAGS=-vet=off'
+	scripts/together 'nice -n 19 $(MAKE) lint vet-platforms fuzz FUZZTIME=5s' '$(MAKE) test sim SIM=1000 TESTFLAGS=-vet=off && $(MAKE) test-manifests TESTFLAGS=-vet=off'
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)
