@@ -12,6 +12,8 @@
 // what it accepts. Frozen and dead machines behave the same way for a
 // remote client.
 //
+// On a network of [StartNamed] servers have names, and move to other addresses.
+//
 // What the harness asks of the Docker engine is repeated within a bound, because a busy machine may fail.
 // Where the server's process runs on this machine, it is paused and killed by a signal instead.
 //

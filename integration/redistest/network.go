@@ -12,6 +12,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 )
 
@@ -83,10 +84,7 @@ func (w *Network) join(t testing.TB, nodes ...*Node) {
 			w.note(n, n.server())
 			continue
 		}
-		n.fault(t, "join", func(c *container.InspectResponse) bool { return isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
-			_, err := cli.NetworkConnect(ctx, w.id, client.NetworkConnectOptions{Container: n.id})
-			return err
-		})
+		w.connect(t, n)
 		n.fault(t, "inspect", notBy, func(ctx context.Context, cli *client.Client) error {
 			found, err := cli.ContainerInspect(ctx, n.id, client.ContainerInspectOptions{})
 			if err != nil {
@@ -100,6 +98,26 @@ func (w *Network) join(t testing.TB, nodes ...*Node) {
 			return nil
 		})
 	}
+}
+
+// connect connects a server to Docker's network, with further names.
+func (w *Network) connect(t testing.TB, n *Node, names ...string) {
+	t.Helper()
+	n.fault(t, "join", func(c *container.InspectResponse) bool { return isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
+		_, err := cli.NetworkConnect(ctx, w.id, client.NetworkConnectOptions{
+			Container: n.id, EndpointConfig: &network.EndpointSettings{Aliases: names},
+		})
+		return err
+	})
+}
+
+// disconnect ends connect.
+func (w *Network) disconnect(t testing.TB, n *Node, what string) {
+	t.Helper()
+	n.fault(t, what, func(c *container.InspectResponse) bool { return !isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
+		_, err := cli.NetworkDisconnect(ctx, w.id, client.NetworkDisconnectOptions{Container: n.id})
+		return err
+	})
 }
 
 func (w *Network) note(n *Node, address string) {
@@ -117,10 +135,7 @@ func (w *Network) CutOff(t testing.TB, nodes ...*Node) {
 		t.Fatal("redistest: servers on the machine's network can't be cut off: StartDivisibleGroup starts others")
 	}
 	for _, n := range nodes {
-		n.fault(t, "cut off", func(c *container.InspectResponse) bool { return !isIn(c, w.id) }, func(ctx context.Context, cli *client.Client) error {
-			_, err := cli.NetworkDisconnect(ctx, w.id, client.NetworkDisconnectOptions{Container: n.id})
-			return err
-		})
+		w.disconnect(t, n, "cut off")
 	}
 }
 
@@ -152,10 +167,10 @@ func (w *Network) Node(address string) *Node {
 
 // Dial dials the node that has an inner address, from outside. It dials any other address
 // unchanged.
-func (w *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (w *Network) Dial(ctx context.Context, protocol, address string) (net.Conn, error) {
 	if n := w.Node(address); n != nil {
 		address = n.Addr()
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, network, address)
+	return d.DialContext(ctx, protocol, address)
 }

@@ -115,6 +115,7 @@ type launch struct {
 	onNetwork  bool               // it is on a network of Docker, also where it could be on the machine's
 	dial       []redis.DialOption // by which an administrator reaches it
 	how        []testcontainers.ContainerCustomizer
+	whole      bool // args are all arguments: there are no defaults
 }
 
 // startAll starts n nodes at once.
@@ -202,6 +203,9 @@ func (l launch) container(n *Node) []testcontainers.ContainerCustomizer {
 		}))
 	}
 	args = append(args, "--save", "", "--appendonly", "no", "--protected-mode", "no") // a master without persistence
+	if l.whole {
+		args = nil
+	}
 	return append(how, testcontainers.WithCmd(append(args, l.args...)...))
 }
 

@@ -34,11 +34,12 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{cert, key}
 }
 
-// Issue signs a certificate for 127.0.0.1, for either end of a connection. It is valid for an hour.
-func (a *Authority) Issue(t testing.TB, name string) tls.Certificate {
+// Issue signs a certificate for 127.0.0.1 and for hosts, for either end of a connection. It is valid for an
+// hour.
+func (a *Authority) Issue(t testing.TB, name string, hosts ...string) tls.Certificate {
 	t.Helper()
 	cert, key := sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.ParseIP(loopback)},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.ParseIP(loopback)}, DNSNames: hosts,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, a)
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
@@ -49,6 +50,16 @@ func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
 	return p
+}
+
+// Files returns the texts of a certificate for a host, of its key, and of the authority's certificate, as files in
+// PEM.
+func (a *Authority) Files(t testing.TB, host string) (cert, key, authority string) {
+	t.Helper()
+	own := a.Issue(t, host, host)
+	private, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	must(t, err)
+	return string(pemOf("CERTIFICATE", own.Certificate[0])), string(pemOf("PRIVATE KEY", private)), string(a.text())
 }
 
 func (a *Authority) text() []byte { return pemOf("CERTIFICATE", a.cert.Raw) }
