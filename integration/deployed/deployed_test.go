@@ -38,7 +38,8 @@ type status struct {
 // isContent requires a doctor that finds nothing, not even a note.
 func (f *fleet) isContent(t *testing.T, args ...string) report {
 	t.Helper()
-	code, out, errs := f.run(t, described(t, "base/clients/doctor.yaml", "Job"), "redlock-doctor", append(args, "--json")...).Wait(t)
+	code, out, errs := f.run(t, described(t, "base/clients/doctor.yaml", "Job"), "redlock-doctor",
+		append(args, "--json")...).Wait(t)
 	require.Zero(t, code, "%s%s", out, errs)
 	r := decoded[report](t, out)
 	assert.True(t, r.OK)
@@ -72,13 +73,13 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// moved is how long a client may take to find a server that is ready under another address: two seconds, and the dial timeout if
-// it dials the old address meanwhile, where nobody answers or refuses.
+// moved is how long a client may take to find a server that is ready under another address: two seconds, and the
+// dial timeout if it dials the old address meanwhile, where nobody answers or refuses.
 const moved = 2*time.Second + 5*time.Second
 
-// The lock is held by one command throughout. Each server is stopped in turn, and comes back under another address. If one of
-// them had forgotten the lock, it would be lost with the second. The TTL is longer than a server is away on a busy machine: it
-// counts on while a server is down.
+// The lock is held by one command throughout. Each server is stopped in turn, and comes back under another address.
+// If one of them had forgotten the lock, it would be lost with the second. The TTL is longer than a server is away
+// on a busy machine: it counts on while a server is down.
 func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 	f := deploy(t, "")
 	f.isContent(t)
@@ -120,7 +121,8 @@ func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 		assert.Equal(t, id, s.ID)
 	}
 	for _, n := range f.nodes { // or it would leave a key to its TTL on a server that it has not found yet
-		await(t, "the holder and the watching command are connected", func() bool { return len(f.connected(t, n)) >= connections })
+		await(t, "the holder and the watching command are connected",
+			func() bool { return len(f.connected(t, n)) >= connections })
 	}
 	holder.Stop(t)
 	code, _, errs := holder.Wait(t)
@@ -130,8 +132,8 @@ func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 	assert.Empty(t, f.denials(t))
 }
 
-// The user default is off, but has all rights. Without them a server drops the transactions of its file, and so locks with a
-// fence. A server that does not is one that this line is not needed for.
+// The user default is off, but has all rights. Without them a server drops the transactions of its file, and so
+// locks with a fence. A server that does not is one that this line is not needed for.
 func TestAServerForgetsFencedLocksIfTheUserDefaultHasNoRights(t *testing.T) {
 	f := deploy(t, "")
 	acquired := func() int {
@@ -208,7 +210,8 @@ func TestTheRightsAreEnoughAndNoneTooMany(t *testing.T) {
 		n, err := redis.Int(lastOf(t, f.nodes[0], "PUBSUB", "NUMSUB", "redlock:free:app/x"), nil)
 		return err == nil && n > 0
 	})
-	for _, args := range [][]string{{"status", "x"}, {"extend", strings.TrimSpace(out)}, {"release", strings.TrimSpace(out)}} {
+	for _, args := range [][]string{{"status", "x"}, {"extend", strings.TrimSpace(out)},
+		{"release", strings.TrimSpace(out)}} {
 		code, _, errs := f.command(t, args...).Wait(t)
 		require.Zero(t, code, "%s: %s", args[0], errs)
 	}
@@ -221,8 +224,10 @@ func TestTheRightsAreEnoughAndNoneTooMany(t *testing.T) {
 		conn, err := f.nodes[0].Dial(redis.DialUsername(user), redis.DialPassword(f.password(t, secret, 0)))
 		require.NoError(t, err, user)
 		for _, command := range [][]any{
-			{"SHUTDOWN"}, {"FLUSHALL"}, {"CONFIG", "SET", "appendonly", "no"}, {"REPLICAOF", "a", "1"}, {"KEYS", "*"}, {"SCAN", 0}, {"MONITOR"},
-			{"ACL", "LIST"}, {"SWAPDB", 0, 1}, {"SLOWLOG", "GET"}, {"GET", "other"}, {"SET", "other", "x"}, {"SUBSCRIBE", "other"},
+			{"SHUTDOWN"}, {"FLUSHALL"}, {"CONFIG", "SET", "appendonly", "no"}, {"REPLICAOF", "a", "1"}, {"KEYS", "*"},
+			{"SCAN", 0}, {"MONITOR"},
+			{"ACL", "LIST"}, {"SWAPDB", 0, 1}, {"SLOWLOG", "GET"}, {"GET", "other"}, {"SET", "other", "x"},
+			{"SUBSCRIBE", "other"},
 		} {
 			_, err := conn.Do(command[0].(string), command[1:]...)
 			assert.ErrorContains(t, err, "NOPERM", "%s: %v", user, command)

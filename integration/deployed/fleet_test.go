@@ -138,9 +138,11 @@ func (f *fleet) start(t testing.TB) {
 		}
 		dial := []redis.DialOption{redis.DialUsername("admin"), redis.DialPassword(f.password(t, "redlock-admin", i))}
 		if underTLS {
-			own["/etc/redlock/tls/tls.crt"], own["/etc/redlock/tls/tls.key"], own["/etc/redlock/tls/ca.crt"] = authority.Files(t, host(letter))
-			f.ca = own["/etc/redlock/tls/ca.crt"]
-			dial = append(dial, redis.DialUseTLS(true), redis.DialTLSConfig(&tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS12}))
+			cert, key, ca := authority.Files(t, host(letter))
+			own["/etc/redlock/tls/tls.crt"], own["/etc/redlock/tls/tls.key"], own["/etc/redlock/tls/ca.crt"] = cert, key, ca
+			f.ca = ca
+			dial = append(dial, redis.DialUseTLS(true),
+				redis.DialTLSConfig(&tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS12}))
 		}
 		servers = append(servers, redistest.NamedServer{
 			Name: host(letter), Files: own, Dial: dial,
@@ -180,7 +182,8 @@ var built = sync.OnceValues(func() (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), text, 0o600); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-race=false", "-o", filepath.Join(dir, "redlock"), "github.com/quorumlock/go-redlock/cmd/redlock")
+	build := exec.Command("go", "build", "-race=false", "-o", filepath.Join(dir, "redlock"),
+		"github.com/quorumlock/go-redlock/cmd/redlock")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -40,7 +40,8 @@ func decoder(t testing.TB) runtime.Decoder {
 	} {
 		require.NoError(t, add(scheme))
 	}
-	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
 }
 
 // decode decodes the documents of a text.
@@ -77,7 +78,8 @@ func render(t testing.TB, kustomization string) objects {
 	if all, ok := rendered[kustomization]; ok {
 		return all
 	}
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(folder, kustomization))
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
+		filepath.Join(folder, kustomization))
 	require.NoError(t, err, kustomization)
 	text, err := made.AsYaml()
 	require.NoError(t, err, kustomization)
@@ -126,7 +128,8 @@ func TestEachKustomizationDecodesStrictly(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{
-		"base/servers", "base/clients", "overlays/tls/servers", "overlays/tls/clients", "overlays/guard/servers", "overlays/guard/clients",
+		"base/servers", "base/clients", "overlays/tls/servers", "overlays/tls/clients",
+		"overlays/guard/servers", "overlays/guard/clients",
 	}, kustomizations(t))
 	for _, k := range kustomizations(t) {
 		require.NotEmpty(t, render(t, k), k)

@@ -227,7 +227,8 @@ var servers = []rule{
 			errs := []error{unless(len(services) == 3, "%d Services", len(services))}
 			for _, s := range services {
 				errs = append(errs,
-					unless(s.Spec.Type == corev1.ServiceTypeClusterIP && s.Spec.ClusterIP == "", "%s: headless, or open to the outside", s.Name),
+					unless(s.Spec.Type == corev1.ServiceTypeClusterIP && s.Spec.ClusterIP == "",
+						"%s: headless, or open to the outside", s.Name),
 					unless(s.Spec.PublishNotReadyAddresses, "%s: a late probe cuts holders off", s.Name))
 			}
 			return errors.Join(errs...)
@@ -254,10 +255,10 @@ var servers = []rule{
 		[]func(objects){
 			spoilServer(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Affinity = nil }),
 			spoilServer(func(s *appsv1.StatefulSet) {
-				s.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = corev1.LabelHostname
+				apart(s).TopologyKey = corev1.LabelHostname
 			}),
 			spoilServer(func(s *appsv1.StatefulSet) {
-				s.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels["redlock-server"] = "b"
+				apart(s).LabelSelector.MatchLabels["redlock-server"] = "b"
 			}),
 		},
 	},
@@ -293,7 +294,8 @@ var servers = []rule{
 			return errors.Join(
 				unless(c.LivenessProbe == nil && c.StartupProbe == nil, "a probe restarts it"),
 				unless(c.ReadinessProbe != nil && c.ReadinessProbe.Exec != nil &&
-					strings.Contains(strings.Join(c.ReadinessProbe.Exec.Command, " "), "= PONG"), "the budget does not know whether it answers"),
+					strings.Contains(strings.Join(c.ReadinessProbe.Exec.Command, " "),
+						"= PONG"), "the budget does not know whether it answers"),
 			)
 		}),
 		[]func(objects){
@@ -317,7 +319,8 @@ var servers = []rule{
 					"%v for %d MB", r.Limits.Memory(), most)
 			})(all)
 		},
-		[]func(objects){spoilLine("redis.conf", "maxmemory 128mb", "maxmemory 256mb"), spoilLine("redis.conf", "maxmemory 128mb", "")},
+		[]func(objects){spoilLine("redis.conf", "maxmemory 128mb", "maxmemory 256mb"),
+			spoilLine("redis.conf", "maxmemory 128mb", "")},
 	},
 	{
 		"only namespaces with a label reach the servers, and a server connects to nothing",
@@ -329,8 +332,10 @@ var servers = []rule{
 			p := policies[0].Spec
 			errs := []error{
 				unless(onAllServers(&p.PodSelector), "not over all servers"),
-				unless(slices.Contains(p.PolicyTypes, networkingv1.PolicyTypeEgress) && len(p.Egress) == 0, "a server connects elsewhere"),
-				unless(slices.Contains(p.PolicyTypes, networkingv1.PolicyTypeIngress) && len(p.Ingress) == 1, "others reach the servers"),
+				unless(slices.Contains(p.PolicyTypes, networkingv1.PolicyTypeEgress) && len(p.Egress) == 0,
+					"a server connects elsewhere"),
+				unless(slices.Contains(p.PolicyTypes, networkingv1.PolicyTypeIngress) && len(p.Ingress) == 1,
+					"others reach the servers"),
 			}
 			for _, i := range p.Ingress {
 				errs = append(errs, unless(len(i.From) == 1 && len(i.Ports) == 1 && i.From[0].NamespaceSelector != nil &&
@@ -353,7 +358,8 @@ var servers = []rule{
 			return errors.Join(
 				unless(found["maxmemory-policy"] == "noeviction", "it evicts"),
 				unless(found["save"] == `""`, "a failed snapshot refuses all writes"),
-				unless(!slices.ContainsFunc(slices.Collect(maps.Keys(found)), regexp.MustCompile("replicaof|cluster|rename-command").MatchString),
+				unless(!slices.ContainsFunc(slices.Collect(maps.Keys(found)),
+					regexp.MustCompile("replicaof|cluster|rename-command").MatchString),
 					"a replica, a Cluster, or renamed commands"),
 			)
 		},
@@ -365,9 +371,15 @@ var servers = []rule{
 	},
 }
 
+// apart is the first term by which a server's Pod is kept from others.
+func apart(s *appsv1.StatefulSet) *corev1.PodAffinityTerm {
+	return &s.Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+}
+
 // onAllServers reports whether a selector takes the three servers, and not one of them alone.
 func onAllServers(s *metav1.LabelSelector) bool {
-	return s != nil && maps.Equal(s.MatchLabels, map[string]string{"app.kubernetes.io/name": "redlock-server"}) && len(s.MatchExpressions) == 0
+	return s != nil && maps.Equal(s.MatchLabels, map[string]string{"app.kubernetes.io/name": "redlock-server"}) &&
+		len(s.MatchExpressions) == 0
 }
 
 // kept are the rules of servers that keep what they acknowledge.
@@ -386,7 +398,8 @@ func kept(files ...string) []rule {
 			eachServer(func(s *appsv1.StatefulSet) error {
 				retained := s.Spec.PersistentVolumeClaimRetentionPolicy
 				return errors.Join(
-					unless(len(s.Spec.VolumeClaimTemplates) == 1 && s.Spec.VolumeClaimTemplates[0].Name == mountedAt(s, "/data"), "no volume at /data"),
+					unless(len(s.Spec.VolumeClaimTemplates) == 1 && s.Spec.VolumeClaimTemplates[0].Name == mountedAt(s, "/data"),
+						"no volume at /data"),
 					unless(retained != nil && retained.WhenDeleted == appsv1.RetainPersistentVolumeClaimRetentionPolicyType &&
 						retained.WhenScaled == appsv1.RetainPersistentVolumeClaimRetentionPolicyType, "it is not retained"),
 				)
@@ -459,7 +472,8 @@ var everyPod = []rule{
 			var errs []error
 			for _, c := range append(slices.Clone(w.pod.Spec.Containers), w.pod.Spec.InitContainers...) {
 				errs = append(errs,
-					unless(!c.Resources.Requests.Cpu().IsZero() && !c.Resources.Requests.Memory().IsZero(), "%s requests nothing", c.Name),
+					unless(!c.Resources.Requests.Cpu().IsZero() && !c.Resources.Requests.Memory().IsZero(), "%s requests nothing",
+						c.Name),
 					unless(c.Resources.Limits.Cpu().IsZero(), "%s has a CPU limit", c.Name))
 			}
 			return errors.Join(errs...)
@@ -497,14 +511,16 @@ var everyPod = []rule{
 			for _, w := range workloads(all) {
 				for _, c := range w.pod.Spec.Containers {
 					said := strings.Join(append(append(slices.Clone(c.Command), c.Args...), values(c)...), " ")
-					errs = append(errs, unless(!regexp.MustCompile(`rediss?://|--nodes[ =]|requirepass|>`).MatchString(said), "%s: %s", w.name, said))
+					errs = append(errs, unless(!regexp.MustCompile(`rediss?://|--nodes[ =]|requirepass|>`).MatchString(said),
+						"%s: %s", w.name, said))
 				}
 			}
 			return errors.Join(errs...)
 		},
 		[]func(objects){
 			spoilPod(func(p *corev1.PodSpec) {
-				p.Containers[0].Env = append(p.Containers[0].Env, corev1.EnvVar{Name: "REDLOCK_NODES", Value: "redis://app:secret@redlock-a"})
+				p.Containers[0].Env = append(p.Containers[0].Env,
+					corev1.EnvVar{Name: "REDLOCK_NODES", Value: "redis://app:secret@redlock-a"})
 			}),
 			spoilPod(func(p *corev1.PodSpec) {
 				p.Containers[0].Args = append(p.Containers[0].Args, "--requirepass", "secret")
@@ -545,7 +561,8 @@ var clients = []rule{
 		func(all objects) error {
 			for _, j := range of[*batchv1.Job](all) {
 				if c := j.Spec.Template.Spec.Containers[0]; c.Args[0] == "doctor" && !slices.Contains(c.Args, "--admit") {
-					return unless(j.Spec.BackoffLimit != nil && *j.Spec.BackoffLimit == 0 && secretOf(j.Spec.Template.Spec) == "redlock-doctor", "it is repeated")
+					return unless(j.Spec.BackoffLimit != nil && *j.Spec.BackoffLimit == 0 &&
+						secretOf(j.Spec.Template.Spec) == "redlock-doctor", "it is repeated")
 				}
 			}
 			return errors.New("no doctor")
@@ -578,8 +595,10 @@ var clients = []rule{
 				unless(s.ConcurrencyPolicy == batchv1.ForbidConcurrent && s.TimeZone != nil, "two at a time, or at other times"),
 				unless(slices.Equal(again, []int32{69, 75}), "after %v it is tried again", again),
 				unless(job.Template.Spec.RestartPolicy == corev1.RestartPolicyNever, "the kubelet starts it again"),
-				unless(flag(w, "wait") == "0" && flag(w, "skip-status") == "0" && seconds(flag(w, "min-hold")) >= 60, "the others wait, fail, or work later"),
-				unless(grace(w) > seconds(flag(w, "ttl")) && seconds(flag(w, "ttl")) >= 10, "%d s of grace for a TTL of %s", grace(w), flag(w, "ttl")),
+				unless(flag(w, "wait") == "0" && flag(w, "skip-status") == "0" && seconds(flag(w, "min-hold")) >= 60,
+					"the others wait, fail, or work later"),
+				unless(grace(w) > seconds(flag(w, "ttl")) && seconds(flag(w, "ttl")) >= 10, "%d s of grace for a TTL of %s",
+					grace(w), flag(w, "ttl")),
 			)
 		},
 		[]func(objects){
@@ -614,9 +633,11 @@ var clients = []rule{
 			first := c.Lifecycle.PreStop.Sleep.Seconds
 			ttl, within := seconds(value(w, "LOCK_TTL")), seconds(value(w, "SHUTDOWN_WITHIN"))
 			return errors.Join(
-				unless(ttl > 0 && within > 0 && grace(w) >= first+within+5, "%d s of grace for %d s and %d s", grace(w), first, within),
+				unless(ttl > 0 && within > 0 && grace(w) >= first+within+5, "%d s of grace for %d s and %d s", grace(w), first,
+					within),
 				unless(grace(w) > first+ttl, "%d s of grace for %d s and a TTL of %d s", grace(w), first, ttl),
-				unless(c.ReadinessProbe != nil && c.ReadinessProbe.HTTPGet != nil && c.ReadinessProbe.HTTPGet.Path == "/ready", "it is not ready by Healthy"),
+				unless(c.ReadinessProbe != nil && c.ReadinessProbe.HTTPGet != nil && c.ReadinessProbe.HTTPGet.Path == "/ready",
+					"it is not ready by Healthy"),
 				unless(c.LivenessProbe == nil, "it restarts"),
 			)
 		},
@@ -653,8 +674,10 @@ var trusted = []rule{{
 	"each client trusts the authority of the servers",
 	eachPod(func(w workload) error {
 		c := w.pod.Spec.Containers[0]
-		mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/redlock/ca" })
-		return unless(mounted && (flag(w, "cacert") == "/etc/redlock/ca/ca.crt" || value(w, "SSL_CERT_DIR") == "/etc/redlock/ca"), "it does not")
+		mounted := slices.ContainsFunc(c.VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/redlock/ca" })
+		return unless(mounted && (flag(w, "cacert") == "/etc/redlock/ca/ca.crt" ||
+			value(w, "SSL_CERT_DIR") == "/etc/redlock/ca"), "it does not")
 	}),
 	[]func(objects){
 		spoilPod(func(p *corev1.PodSpec) { p.Containers[0].VolumeMounts = nil }),
@@ -672,7 +695,8 @@ var guarded = []rule{
 		"each client has the guard, with the same maxTTL, and no longer TTL or minimum hold",
 		eachPod(func(w workload) error {
 			longest := max(seconds(flag(w, "ttl")), seconds(flag(w, "min-hold")), seconds(value(w, "LOCK_TTL")))
-			return unless(value(w, "REDLOCK_GUARD") == "1m" && longest <= 60, "its guard is %q, and it holds for %d s", value(w, "REDLOCK_GUARD"), longest)
+			return unless(value(w, "REDLOCK_GUARD") == "1m" && longest <= 60, "its guard is %q, and it holds for %d s",
+				value(w, "REDLOCK_GUARD"), longest)
 		}),
 		[]func(objects){
 			spoilPod(func(p *corev1.PodSpec) { p.Containers[0].Env = p.Containers[0].Env[:2] }),
@@ -687,7 +711,8 @@ var guarded = []rule{
 		func(all objects) error {
 			for _, j := range of[*batchv1.Job](all) {
 				if slices.Contains(j.Spec.Template.Spec.Containers[0].Args, "--admit") {
-					return unless(secretOf(j.Spec.Template.Spec) == "redlock-admin" && j.Labels["app.kubernetes.io/name"] == j.Name, "by another user")
+					return unless(secretOf(j.Spec.Template.Spec) == "redlock-admin" && j.Labels["app.kubernetes.io/name"] == j.Name,
+						"by another user")
 				}
 			}
 			return errors.New("there is none")

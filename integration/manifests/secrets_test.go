@@ -66,7 +66,8 @@ func documented(t *testing.T, rows ...string) (rights []string) {
 }
 
 func TestTheUsersHaveTheDocumentedRightsAndNoneMore(t *testing.T) {
-	const everyLock, single = "every lock", "a node that is one master, also behind Sentinels; with or without the restart guard"
+	const everyLock = "every lock"
+	const single = "a node that is one master, also behind Sentinels; with or without the restart guard"
 	nothing := []string{"on", "resetchannels", "-@all"}
 	for name, secret := range printed(t) {
 		acl, ok := secret["users.acl"]
@@ -75,10 +76,13 @@ func TestTheUsersHaveTheDocumentedRightsAndNoneMore(t *testing.T) {
 		}
 		rights, _ := users(t, acl)
 		require.Len(t, rights, 5, name)
-		require.Equal(t, []string{"off", "~*", "&*", "+@all"}, rights["default"], "a server executes its file by these rights")
-		require.ElementsMatch(t, append(slices.Clone(nothing), documented(t, everyLock, single, "waiting: `Acquire`, `AcquireAll`, `Do`",
-			"`Locker.Healthy`", "the restart guard", "fencing")...), rights["app"])
-		require.ElementsMatch(t, append(slices.Clone(nothing), documented(t, everyLock, single, "`doctor.Diagnose`, `redlock doctor`")...), rights["doctor"])
+		require.Equal(t, []string{"off", "~*", "&*", "+@all"}, rights["default"],
+			"a server executes its file by these rights")
+		require.ElementsMatch(t, append(slices.Clone(nothing),
+			documented(t, everyLock, single, "waiting: `Acquire`, `AcquireAll`, `Do`",
+				"`Locker.Healthy`", "the restart guard", "fencing")...), rights["app"])
+		require.ElementsMatch(t, append(slices.Clone(nothing),
+			documented(t, everyLock, single, "`doctor.Diagnose`, `redlock doctor`")...), rights["doctor"])
 		require.ElementsMatch(t, append(slices.Clone(nothing), "+ping"), rights["probe"])
 		require.ElementsMatch(t, []string{"on", "~*", "&*", "+@all"}, rights["admin"])
 	}
@@ -99,7 +103,8 @@ func TestEachUserHasAnotherPasswordOnEachServer(t *testing.T) {
 			sum := sha256.Sum256([]byte(password))
 			require.Equal(t, sums[user], hex.EncodeToString(sum[:]))
 		}
-		for user, name := range map[string]string{"app": "redlock-nodes", "doctor": "redlock-doctor", "admin": "redlock-admin"} {
+		for user, name := range map[string]string{"app": "redlock-nodes", "doctor": "redlock-doctor",
+			"admin": "redlock-admin"} {
 			list := strings.Fields(secrets[name]["nodes"])
 			require.Len(t, list, 3)
 			for i, server := range []string{"a", "b", "c"} {

@@ -42,7 +42,8 @@ func (w *Named) Servers(t testing.TB, servers ...NamedServer) []*Node {
 	var all sync.WaitGroup
 	for i, s := range servers {
 		l := launch{onNetwork: true, whole: true, args: s.Args, dial: s.Dial, how: []testcontainers.ContainerCustomizer{
-			testcontainers.WithEntrypoint("redis-server"), files(s.Files), testcontainers.WithTmpfs(map[string]string{"/run/redlock": ""}),
+			testcontainers.WithEntrypoint("redis-server"), files(s.Files),
+			testcontainers.WithTmpfs(map[string]string{"/run/redlock": ""}),
 		}}
 		all.Go(func() { nodes[i], errs[i] = l.start(t) })
 	}
@@ -127,7 +128,8 @@ func (w *Named) Start(t testing.TB, image string, entrypoint, args []string, env
 	ctr, err := testcontainers.Run(ctx, image,
 		testcontainers.WithLogger(log.NewNoopLogger()),
 		testcontainers.WithLabels(map[string]string{Label: runLabel()}),
-		testcontainers.WithEntrypoint(entrypoint...), testcontainers.WithCmd(args...), testcontainers.WithEnv(env), files(content),
+		testcontainers.WithEntrypoint(entrypoint...), testcontainers.WithCmd(args...), testcontainers.WithEnv(env),
+		files(content),
 		testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
 			hc.NetworkMode = container.NetworkMode(w.id)
 			// Docker asks this server for names that it does not know, as that of a server that is stopped. Nobody answers
@@ -221,7 +223,8 @@ func logs(t testing.TB, id string) (out, errs string) {
 func files(content map[string]string) testcontainers.CustomizeRequestOption {
 	return func(r *testcontainers.GenericContainerRequest) error {
 		for path, text := range content { // a new reader for each container, because the first one drains its reader
-			r.Files = append(r.Files, testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path, FileMode: 0o644})
+			r.Files = append(r.Files, testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path,
+				FileMode: 0o644})
 		}
 		return nil
 	}
