@@ -173,7 +173,10 @@ func (f *fleet) connected(t *testing.T, n *redistest.Node) (found []string) {
 }
 
 // lockKeys returns the keys of locks, without those of fences.
-func lockKeys(t *testing.T, n *redistest.Node) []string { return n.Keys(t, "app/*") }
+func lockKeys(t *testing.T, n *redistest.Node) []string {
+	t.Helper()
+	return n.Keys(t, "app/*")
+}
 
 // Two clusters run the same CronJob. The command that it runs is another one here.
 func TestTheCronJobOfTwoClustersWorksInOne(t *testing.T) {
@@ -210,8 +213,11 @@ func TestTheRightsAreEnoughAndNoneTooMany(t *testing.T) {
 		n, err := redis.Int(lastOf(t, f.nodes[0], "PUBSUB", "NUMSUB", "redlock:free:app/x"), nil)
 		return err == nil && n > 0
 	})
-	for _, args := range [][]string{{"status", "x"}, {"extend", strings.TrimSpace(out)},
-		{"release", strings.TrimSpace(out)}} {
+	for _, args := range [][]string{
+		{"status", "x"},
+		{"extend", strings.TrimSpace(out)},
+		{"release", strings.TrimSpace(out)},
+	} {
 		code, _, errs := f.command(t, args...).Wait(t)
 		require.Zero(t, code, "%s: %s", args[0], errs)
 	}
@@ -224,9 +230,18 @@ func TestTheRightsAreEnoughAndNoneTooMany(t *testing.T) {
 		conn, err := f.nodes[0].Dial(redis.DialUsername(user), redis.DialPassword(f.password(t, secret, 0)))
 		require.NoError(t, err, user)
 		for _, command := range [][]any{
-			{"SHUTDOWN"}, {"FLUSHALL"}, {"CONFIG", "SET", "appendonly", "no"}, {"REPLICAOF", "a", "1"}, {"KEYS", "*"},
-			{"SCAN", 0}, {"MONITOR"},
-			{"ACL", "LIST"}, {"SWAPDB", 0, 1}, {"SLOWLOG", "GET"}, {"GET", "other"}, {"SET", "other", "x"},
+			{"SHUTDOWN"},
+			{"FLUSHALL"},
+			{"CONFIG", "SET", "appendonly", "no"},
+			{"REPLICAOF", "a", "1"},
+			{"KEYS", "*"},
+			{"SCAN", 0},
+			{"MONITOR"},
+			{"ACL", "LIST"},
+			{"SWAPDB", 0, 1},
+			{"SLOWLOG", "GET"},
+			{"GET", "other"},
+			{"SET", "other", "x"},
 			{"SUBSCRIBE", "other"},
 		} {
 			_, err := conn.Do(command[0].(string), command[1:]...)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -133,9 +134,7 @@ func (f *fleet) start(t testing.TB) {
 	var servers []redistest.NamedServer
 	for i, letter := range letters {
 		own := map[string]string{"/etc/redlock/users/users.acl": f.acl(f.secrets["redlock-server-"+letter]["users.acl"])}
-		for path, text := range files {
-			own[path] = text
-		}
+		maps.Copy(own, files)
 		dial := []redis.DialOption{redis.DialUsername("admin"), redis.DialPassword(f.password(t, "redlock-admin", i))}
 		if underTLS {
 			cert, key, ca := authority.Files(t, host(letter))
@@ -213,9 +212,7 @@ func (f *fleet) run(t testing.TB, c container, secret string, args ...string) *r
 	for _, e := range c.Env {
 		env[e.Name] = e.Value
 	}
-	for name, value := range f.env {
-		env[name] = value
-	}
+	maps.Copy(env, f.env)
 	require.Equal(t, nodesFile, env["REDLOCK_NODES_FILE"])
 	entrypoint := c.Command
 	if entrypoint == nil {

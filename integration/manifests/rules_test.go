@@ -319,8 +319,10 @@ var servers = []rule{
 					"%v for %d MB", r.Limits.Memory(), most)
 			})(all)
 		},
-		[]func(objects){spoilLine("redis.conf", "maxmemory 128mb", "maxmemory 256mb"),
-			spoilLine("redis.conf", "maxmemory 128mb", "")},
+		[]func(objects){
+			spoilLine("redis.conf", "maxmemory 128mb", "maxmemory 256mb"),
+			spoilLine("redis.conf", "maxmemory 128mb", ""),
+		},
 	},
 	{
 		"only namespaces with a label reach the servers, and a server connects to nothing",

@@ -103,8 +103,10 @@ func TestEachUserHasAnotherPasswordOnEachServer(t *testing.T) {
 			sum := sha256.Sum256([]byte(password))
 			require.Equal(t, sums[user], hex.EncodeToString(sum[:]))
 		}
-		for user, name := range map[string]string{"app": "redlock-nodes", "doctor": "redlock-doctor",
-			"admin": "redlock-admin"} {
+		for user, name := range map[string]string{
+			"app": "redlock-nodes", "doctor": "redlock-doctor",
+			"admin": "redlock-admin",
+		} {
 			list := strings.Fields(secrets[name]["nodes"])
 			require.Len(t, list, 3)
 			for i, server := range []string{"a", "b", "c"} {

@@ -52,8 +52,10 @@ func options(args []string) (found []string) {
 
 func TestTheUnitOfAJobHasTheFlagsOfTheCronJobAndTimeToStop(t *testing.T) {
 	text := unit(t, "redlock-report.service")
-	for _, flag := range []string{"--ttl=30s", "--min-hold=1m", "--skip-status=0", "REDLOCK_NODES_FILE=%d/nodes",
-		"REDLOCK_PREFIX=app/"} {
+	for _, flag := range []string{
+		"--ttl=30s", "--min-hold=1m", "--skip-status=0", "REDLOCK_NODES_FILE=%d/nodes",
+		"REDLOCK_PREFIX=app/",
+	} {
 		require.Contains(t, text, flag)
 	}
 	require.Contains(t, text, "KillMode=mixed\n")

@@ -223,8 +223,10 @@ func logs(t testing.TB, id string) (out, errs string) {
 func files(content map[string]string) testcontainers.CustomizeRequestOption {
 	return func(r *testcontainers.GenericContainerRequest) error {
 		for path, text := range content { // a new reader for each container, because the first one drains its reader
-			r.Files = append(r.Files, testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path,
-				FileMode: 0o644})
+			r.Files = append(r.Files, testcontainers.ContainerFile{
+				Reader: strings.NewReader(text), ContainerFilePath: path,
+				FileMode: 0o644,
+			})
 		}
 		return nil
 	}
