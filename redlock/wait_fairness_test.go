@@ -185,6 +185,44 @@ func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
 	}
 }
 
+// Processes that are near the nodes take turns, and each has waited for as long as the one before it. So ages do not
+// show that others wait which are a little farther away: they would wait until the near ones end.
+func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of processes of which some are farther away")
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		far        []time.Duration
+		goroutines int
+		hold       time.Duration
+		least      float64 // of any process, as part of its share
+	}{
+		{[]time.Duration{0, ms / 2, 0}, 1, 30 * ms, 0.6},
+		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 30 * ms, 0.6},
+		{[]time.Duration{0, ms / 2, 0, ms / 2}, 4, 5 * ms, 0.5},
+		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 5 * ms, 0.3},
+		{[]time.Duration{0, 20 * ms, 0, 20 * ms}, 1, 30 * ms, 0.4},
+		{[]time.Duration{40 * ms, 0, 0, 0}, 1, 2 * ms, 0.05},
+	} {
+		t.Run(fmt.Sprintf("%v away, %d goroutines, holds of %v", c.far, c.goroutines, c.hold), func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				var lockers []*Locker
+				for _, d := range c.far {
+					lockers = append(lockers, fl.process().far(d))
+				}
+				fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
+				r := race{hold: c.hold}
+				r.run(lockers, c.goroutines, 8*time.Second)
+				_, turns := r.turns(len(lockers))
+				part := float64(slices.Min(turns)*len(turns)) / float64(len(r.who))
+				fl.t.Logf("%v: %.2f", turns, part)
+				require.Greater(fl.t, part, c.least, "of %v", turns)
+				require.NoError(fl.t, r.h.overlap())
+			})
+		})
+	}
+}
+
 // docs/dev/hazards.md H80: 32 contenders run in four processes, 5 ms away from the nodes. A free
 // lock must have a new holder within a few round trips.
 func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {

@@ -212,12 +212,14 @@ func TestARefusalEndsTheStreaksOfAllNames(t *testing.T) {
 		c := enter(table, "a", "b", "c")
 		h := held(table, "c")
 		for _, s := range table.names {
-			s.holds = 5
+			s.holds, s.ahead = 5, 5
 		}
 		c.failed(Contention{Refused: true})
 		require.Zero(t, table.names["a"].holds)
 		require.Zero(t, table.names["b"].holds)
 		require.EqualValues(t, 5, table.names["c"].holds, "the refusal came from a lock of this process")
+		require.Less(t, table.names["a"].ahead, 4.5, "it did not hear of their releases, so a refusal is a turn of theirs")
+		require.EqualValues(t, 5, table.names["c"].ahead)
 		c.leave()
 		table.Ended(h)
 	})

@@ -31,12 +31,12 @@ type streak struct {
 	waited     time.Duration // how long it had waited for the present one; 0 if it had not
 	seenAt     clock.Instant // when another process was last seen; 0: never
 	heardAt    clock.Instant // when a release of another process was last heard; 0: never
+	heardAge   time.Duration // what it said: all releases of a streak say the same
 	said       time.Duration // the age in the announcement of the last release; 0 if it said none
 	holds      uint8         // by handoff or new acquisition, up to MaxStreak
 	others     bool          // other processes wait, as the nodes last reported
 	unknown    bool          // that can't be known
 	mustYield  bool          // other processes go first
-	yielded    bool          // they did, and none was seen since
 }
 
 // holdBegins records a hold that was not handed off. It continues the streak if other processes had
@@ -46,13 +46,12 @@ func (s *streak) holdBegins(at clock.Instant, pause time.Duration) {
 		pause = max(pause, maxSlot)
 	}
 	if s.holds == 0 || at.Sub(s.releasedAt) >= pause {
-		s.holds, s.start, s.waited = 0, at, s.age(at)
+		if s.holds, s.start, s.waited = 0, at, s.age(at); s.others {
+			s.ownTurn()
+			s.heardAge = 0
+		}
 	}
 	s.joined = 0
-	if s.yielded {
-		s.again()
-		s.yielded = false
-	}
 }
 
 // holdEnds counts a hold that ends, and reports whether the streak is over. If other processes are
@@ -93,14 +92,7 @@ func (s *streak) waits(now clock.Instant) {
 func (s *streak) lostTo(now clock.Instant) {
 	s.waits(now)
 	s.seenAt = now
-	s.holds, s.mustYield = 0, false
-	s.otherSeen()
-}
-
-// otherSeen records that another process had its turn.
-func (s *streak) otherSeen() {
-	s.yielded, s.said = false, 0
-	s.used()
+	s.holds, s.mustYield, s.said = 0, false, 0
 }
 
 // yieldUntil returns until when the next waiter must let other processes go first; 0 if it need not.
@@ -115,7 +107,6 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 		pause = s.afterOwn(draw())
 	}
 	until := s.releasedAt.Add(pause)
-	s.yielded = s.others && now.Sub(s.releasedAt) < maxSlot // the release may have taken as long
 	if !until.After(now) {
 		return 0
 	}
@@ -128,8 +119,11 @@ func (s *streak) hears(now clock.Instant, r release) bool {
 	if r.age != 0 && r.age == s.said {
 		return false
 	}
-	s.heardAt = now
-	s.otherSeen()
+	s.heardAt, s.said = now, 0
+	if r.age == 0 || r.age != s.heardAge {
+		s.otherTurns(1)
+	}
+	s.heardAge = r.age
 	return true
 }
 

@@ -88,7 +88,7 @@ func TestWhatLetsOthersInEndsARow(t *testing.T) {
 }
 
 // A process yields for one slot. The time since the name became free is subtracted. Whoever takes the name again
-// afterwards leaves longer slots: the others may be far away. Once they had their turn the slots become shorter.
+// and again afterwards leaves longer slots: the others may be far away.
 func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 	p := streak{releasedAt: clock.Instant(time.Second), others: true}
 	now := p.releasedAt.Add(time.Millisecond / 4)
@@ -98,39 +98,46 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 		until := p.yieldUntil(now)
 		require.False(t, p.mustYield)
 		require.Equal(t, p.releasedAt, p.joined, "its next wait begins")
+		p.holds = 0
+		p.holdBegins(now, time.Millisecond)
+		p.holds = 1
+		p.holdBegins(now, time.Millisecond) // of the same streak
 		return until.Sub(p.releasedAt)
 	}
-	require.Equal(t, minSlot, yields())
-	for n := minSlot * 2; n <= maxSlot; n *= 2 {
-		p.holdBegins(now, time.Millisecond)
-		p.holdBegins(now, time.Millisecond) // no yield before it
-		require.Equal(t, n, yields())
+	for _, slot := range []time.Duration{1, 1, 1, 4, 16, 64, 64} {
+		require.Equal(t, slot*minSlot, yields())
 	}
-	p.holdBegins(now, time.Millisecond)
-	require.Equal(t, maxSlot, yields())
-	p.lostTo(now)
-	p.holdBegins(now, time.Millisecond)
-	require.Equal(t, maxSlot*7/8, yields())
-	require.True(t, p.hears(now, release{age: time.Second}))
-	p.holdBegins(now, time.Millisecond)
-	require.Equal(t, maxSlot*7/8*7/8, yields())
-	p.said = time.Second
-	require.False(t, p.hears(now, release{age: time.Second}), "its own release")
-	p.holdBegins(now, time.Millisecond)
-	require.Equal(t, maxSlot, yields())
-
-	p.holdBegins(now, time.Millisecond)
-	p.mustYield, p.slot = true, minSlot
-	require.Zero(t, p.yieldUntil(p.releasedAt.Add(2*minSlot)), "the release took longer than the slot")
-	p.holdBegins(now.Add(2*minSlot), time.Millisecond)
-	require.Equal(t, 2*minSlot, p.slot, "nobody took it in that time either")
 	require.NotZero(t, p.waited, "an age of 0 would be unknown")
 
 	p.mustYield, p.joined = true, 0
 	now = p.releasedAt.Add(time.Second)
 	require.Zero(t, p.yieldUntil(now), "they had the time since the release")
-	require.False(t, p.yielded)
 	require.Equal(t, now.Add(-minSlot), p.joined, "it did not wait meanwhile")
+}
+
+// All releases of a streak say the same age. They are one turn, as the streak is for the process that has it.
+func TestATurnOfAnotherProcessCountsOnce(t *testing.T) {
+	p := streak{others: true, turn: turn{ahead: 5}}
+	hears := func(age time.Duration) float64 {
+		require.True(t, p.hears(1, release{age, 1}))
+		return p.ahead
+	}
+	require.InDelta(t, 4, hears(7), 0.1)
+	require.InDelta(t, 4, hears(7), 0.1, "of the same streak")
+	require.InDelta(t, 3, hears(8), 0.1)
+	p.said = 9
+	require.False(t, p.hears(1, release{9, 1}), "its own")
+	require.InDelta(t, 3, p.ahead, 0.1)
+	p.lostTo(1)
+	require.InDelta(t, 3, p.ahead, 0.1, "it will hear of that one's release")
+	p.holdBegins(1, time.Millisecond)
+	require.InDelta(t, 4, p.ahead, 0.1)
+	require.InDelta(t, 3, hears(8), 0.2, "another turn, after its own")
+	require.InDelta(t, 2, hears(0), 0.2)
+	require.InDelta(t, 1, hears(0), 0.2, "unknown")
+	p.others, p.holds = false, 0
+	p.holdBegins(1, time.Millisecond)
+	require.InDelta(t, 1, p.ahead, 0.2, "nobody waits")
 }
 
 // A lone process may not lose more than a twentieth of its time to processes of which it cannot know.

@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ type turn struct {
 	trip    time.Duration // about how long an attempt takes here
 	heard   clock.Instant // the last release
 	gap     time.Duration // about how long it is from one release to the next
-	slot    time.Duration
+	ahead   float64       // how many turns this process had more than its share
 
 	// Between two releases, apart by about one wait:
 	at     clock.Instant // the first of them
@@ -102,7 +103,7 @@ func (t *turn) hear(now clock.Instant, r release) {
 func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
 	waiters := float64(cmp.Or(t.waiters, t.guess))
 	if waiters <= 1 {
-		return 0 // no other process waits
+		return t.slot() // no other process waits
 	}
 	rank := 1 + drawn[0]*waiters
 	if t.longest > 0 {
@@ -116,7 +117,7 @@ func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
 		}
 		rank = min(rank, older)
 	}
-	return min(maxRest, time.Duration(rank*float64(t.least())))
+	return min(maxRest, max(t.slot(), time.Duration(rank*float64(t.least()))))
 }
 
 // least returns the shortest slot: an attempt is over before the next one begins.
@@ -130,15 +131,37 @@ const maxTrip = 4 * minSlot
 
 // afterOwn returns how long this process waits after its own release: it leaves at least one slot.
 func (t *turn) afterOwn(drawn [2]float64) time.Duration {
-	return max(t.slot, t.least(), t.delay(0, drawn))
+	return max(t.least(), t.delay(0, drawn))
 }
 
-// again records that this process acquired the name again although it let others go first. They are gone,
-// or they are too far away for so short a slot.
-func (t *turn) again() { t.slot = min(maxSlot, 2*max(t.slot, minSlot)) }
+// ownTurn records a turn of this process.
+func (t *turn) ownTurn() { t.ahead = min(t.ahead+1, maxAhead) }
 
-// used records that another process had its turn.
-func (t *turn) used() { t.slot -= t.slot / 8 }
+// otherTurns records turns of other processes. As many as wait are worth one of this process, and a little more:
+// what a process is ahead by chance must not remain.
+func (t *turn) otherTurns(n float64) { t.ahead = max(0, t.ahead-n*33/32/float64(max(1, t.known()))) }
+
+// missed records that other processes have turns of which this one does not hear, for so long.
+func (t *turn) missed(d time.Duration) {
+	if t.gap > 0 {
+		t.otherTurns(float64(d) / float64(t.gap))
+	}
+}
+
+// slot returns what a process that is ahead leaves to others, which may be far away: four times as much for each
+// turn. It is nothing for one that is as little ahead as chance makes it.
+func (t *turn) slot() time.Duration {
+	if t.ahead < 2 {
+		return 0
+	}
+	return min(maxSlot, time.Duration(math.Exp2(2*(t.ahead-2))*float64(minSlot)))
+}
+
+// maxAhead bounds what a process has to make up for. It is a turn more than the longest slot needs.
+const maxAhead = 6
+
+// known returns how many processes wait. No message alone says much.
+func (t *turn) known() int { return min(t.waiters, 2*t.before) }
 
 // maxGuess bounds the guess of how many processes wait.
 const maxGuess = 16
@@ -166,7 +189,7 @@ const (
 // in [0, 1). About as many processes as are a crowd go on listening, whatever the others have heard. Of those
 // that began to wait at the same time, each has its turn at some time in the next round.
 func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
-	waiters := min(t.waiters, 2*t.before) // no message alone says much
+	waiters := t.known()
 	if drawn[0]*float64(waiters) >= float64(waiters-crowd) {
 		return 0
 	}

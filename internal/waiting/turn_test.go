@@ -114,15 +114,37 @@ func TestASlotIsAsLongAsARoundTrip(t *testing.T) {
 	}
 }
 
-func TestASlotGrowsWhileOthersDoNotUseItAndShrinksWhenTheyDo(t *testing.T) {
-	var tr turn
+// Ages alone do not show it: of three processes, two that take turns have always waited for as long as the other.
+func TestAProcessThatHasHadMoreThanItsShareLeavesTheOthersMoreTime(t *testing.T) {
+	tr := turn{waiters: 2, before: 2}
 	none := [2]float64{}
-	for n := 1; n <= 10; n++ {
-		tr.again()
-		require.Equal(t, min(maxSlot, minSlot<<n), tr.afterOwn(none))
+	var slots []time.Duration
+	for range 12 { // another one has every second turn, and the third none
+		tr.ownTurn()
+		require.Equal(t, max(minSlot, tr.slot()), tr.afterOwn(none))
+		tr.otherTurns(1)
+		require.Equal(t, max(minSlot, tr.slot()), tr.delay(time.Hour, none), "also after a release of another one")
+		slots = append(slots, tr.slot().Truncate(minSlot)/minSlot)
 	}
+	require.Equal(t, []time.Duration{0, 0, 0, 0, 1, 3, 6, 13, 26, 51, 64, 64}, slots)
 	for range 40 {
-		tr.used()
+		tr.otherTurns(1)
 	}
-	require.Equal(t, minSlot, tr.afterOwn(none))
+	require.Zero(t, tr.slot())
+	tr.ownTurn()
+	tr.ownTurn()
+	tr.gap = 5 * time.Millisecond
+	tr.missed(10 * time.Millisecond)
+	require.InDelta(t, 1, tr.ahead, 0.1)
+
+	fair := turn{waiters: 2, before: 2, ahead: maxAhead}
+	for range 200 {
+		fair.ownTurn()
+		fair.otherTurns(2)
+	}
+	require.Zero(t, fair.slot(), "what it was ahead is over")
+
+	forged := turn{waiters: maxWaiters, before: 2, ahead: maxAhead}
+	forged.otherTurns(4)
+	require.InDelta(t, maxAhead-1, forged.ahead, 0.1, "no message alone says much")
 }

@@ -322,6 +322,9 @@ func (w *Waiter) noteRefusalLocked(now clock.Instant, took time.Duration) {
 		}
 		if s.holder == nil {
 			s.lostTo(now)
+			if !w.toldLocked() { // nor will it hear of their releases
+				s.otherTurns(1)
+			}
 		}
 	}
 }
@@ -419,6 +422,7 @@ func (w *Waiter) planLocked(at clock.Instant) {
 // each release costs all processes more than it is worth. When it subscribes again it polls, since nobody may
 // listen by then.
 func (w *Waiter) restLocked(d time.Duration) {
+	w.entries[0].state.missed(d)
 	w.subs.channels[0].restLocked()
 	w.look.due, w.look.rest = 0, w.table.now().Add(d)
 	w.replanLocked()
