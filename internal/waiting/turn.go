@@ -102,6 +102,9 @@ func (t *turn) hear(now clock.Instant, r release) {
 // numbers in [0, 1).
 func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
 	waiters := float64(cmp.Or(t.waiters, t.guess))
+	if t.waiters == 0 && waited >= maxRest {
+		waiters = max(waiters, firstGuess)
+	}
 	if waiters <= 1 {
 		return t.slot() // no other process waits
 	}
@@ -163,11 +166,21 @@ const maxAhead = 6
 // known returns how many processes wait. No message alone says much.
 func (t *turn) known() int { return min(t.waiters, 2*t.before) }
 
-// maxGuess bounds the guess of how many processes wait.
-const maxGuess = 16
+// After a long wait a process guesses that some others wait: not all may try at once. Up to minBound the guess grows
+// in any case.
+const (
+	firstGuess = 8
+	minBound   = 16
+)
 
-// refused records that another process was faster.
-func (t *turn) refused() { t.guess = min(2*max(t.guess, 1), maxGuess) }
+// refused records that another process was faster. No more processes wait than had a turn in the longest wait.
+func (t *turn) refused() {
+	bound := minBound
+	if t.gap > 0 {
+		bound = max(bound, int(min(maxWaiters, t.longest/t.gap)))
+	}
+	t.guess = min(2*max(t.guess, 1), bound)
+}
 
 // granted records that no other process was faster.
 func (t *turn) granted() { t.guess /= 2 }

@@ -20,6 +20,7 @@ type fleet struct {
 	work      func() time.Duration
 	lost      float64 // share of the announcements that are lost
 	leaving   float64 // share of the waiters that give up at each announcement; a new process takes the place of each
+	uncounted bool    // the right to count subscribers is missing
 	once      bool    // each process acquires the name once
 
 	rand     *rand.Rand
@@ -43,6 +44,7 @@ type rival struct {
 	joined    time.Duration
 	waiting   bool
 	plan      int           // the number of the attempt that it plans; others are void
+	heard     bool          // its next attempt follows a release
 	restUntil time.Duration // until then it hears nothing
 	waits     []time.Duration
 }
@@ -111,7 +113,10 @@ func (f *fleet) execute(p *rival, plan int) {
 		return
 	}
 	if f.holder != nil {
-		p.turn.refused()
+		if p.heard {
+			p.turn.refused()
+		}
+		p.heard = false
 		f.after(f.trip(p), func() {
 			if p.waiting && p.plan == plan { // no release was announced meanwhile
 				f.try(p, f.pollPause())
@@ -147,6 +152,10 @@ func (f *fleet) release(p *rival) {
 				r.waiters++
 			}
 		}
+		contended := r.waiters > 0
+		if f.uncounted {
+			r.waiters = 0
+		}
 		for _, o := range f.processes {
 			if o.waiting && f.now >= o.restUntil && f.rand.Float64() >= f.lost {
 				f.messages++
@@ -154,14 +163,14 @@ func (f *fleet) release(p *rival) {
 			}
 		}
 		if !f.once {
-			f.after(f.trip(p), func() { f.rejoin(p, r) })
+			f.after(f.trip(p), func() { f.rejoin(p, r, contended) })
 		}
 	})
 }
 
-func (f *fleet) rejoin(p *rival, r release) {
+func (f *fleet) rejoin(p *rival, r release, contended bool) {
 	p.joined, p.waiting = f.now, true
-	if r.waiters == 0 {
+	if !contended {
 		f.try(p, 0)
 		return
 	}
@@ -202,6 +211,7 @@ func (f *fleet) hear(p *rival, r release) {
 	}
 	p.turn.hear(clock.Instant(f.now), r)
 	p.turn.otherTurns(1)
+	p.heard = true
 	if !p.waiting || f.rests(p) {
 		return
 	}
@@ -255,6 +265,8 @@ func TestManyProcessesOnOneNameAreNoHerd(t *testing.T) {
 		{"150", 150, nil, summary{1450, 12, 0.95, 3500 * time.Millisecond, 30}},
 		{"a busy machine", 150, func(f *fleet) { f.jitter = time.Millisecond }, summary{1100, 12, 0.95, 4 * time.Second, 30}},
 		{"some leave", 150, func(f *fleet) { f.leaving = 0.02 }, summary{1450, 12, 0.9, 2500 * time.Millisecond, 30}},
+		{"20 that nobody counts", 20, func(f *fleet) { f.uncounted = true }, summary{1600, 12, 0.98, time.Second, 19}},
+		{"100 that nobody counts", 100, func(f *fleet) { f.uncounted = true }, summary{1550, 15, 0.97, 3 * time.Second, 99}},
 		{"half of the messages are lost", 50, func(f *fleet) { f.lost = 0.5 }, summary{1550, 12, 0.95, 1500 * time.Millisecond, 15}},
 		{"holds that differ a thousandfold", 50, func(f *fleet) {
 			f.work = func() time.Duration {

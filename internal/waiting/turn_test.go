@@ -77,7 +77,7 @@ func TestAWaiterTriesAtTheLatestInTheTimeThatItDraws(t *testing.T) {
 	tr := queued(5*time.Millisecond, 20)
 	require.Equal(t, minSlot, tr.delay(0, [2]float64{0, 0}))
 	require.Equal(t, 11*minSlot, tr.delay(0, [2]float64{0.5, 0}))
-	require.Zero(t, new(turn).delay(time.Hour, [2]float64{0.5, 0}), "it knows of no other process")
+	require.Zero(t, new(turn).delay(0, [2]float64{0.5, 0}), "it knows of no other process")
 	require.Equal(t, minSlot, new(turn).afterOwn([2]float64{}), "after its own release it leaves one slot")
 	require.Equal(t, 5*minSlot, (&turn{waiters: 8}).delay(time.Hour, [2]float64{0.5, 0}))
 }
@@ -92,15 +92,36 @@ func TestWhereManyHaveWaitedEquallyLongEachDrawsItsTime(t *testing.T) {
 func TestWhoIsRefusedGuessesThatMoreWait(t *testing.T) {
 	var tr turn
 	last := [2]float64{0.5, 0}
-	require.Zero(t, tr.delay(time.Hour, last))
+	require.Zero(t, tr.delay(0, last))
 	for n := 1; n < 12; n++ {
 		tr.refused()
-		require.Equal(t, minSlot+time.Duration(min(1<<n, maxGuess))*minSlot/2, tr.delay(time.Hour, last), n)
+		require.Equal(t, minSlot+time.Duration(min(1<<n, minBound))*minSlot/2, tr.delay(0, last), n)
 	}
 	for range 12 {
 		tr.granted()
 	}
-	require.Zero(t, tr.delay(time.Hour, last))
+	require.Zero(t, tr.delay(0, last))
+
+	many := queued(5*time.Millisecond, 0) // the longest wait is 20 times as long as a hold
+	for range 12 {
+		many.refused()
+	}
+	require.InDelta(t, 20, many.guess, 1, "as many as had a turn in the longest wait")
+	forged := turn{longest: maxAge, gap: 1}
+	for range 100 {
+		forged.refused()
+	}
+	require.Equal(t, maxWaiters, forged.guess)
+}
+
+// After a long hold nothing is known, and many may wait.
+func TestWhereNobodyIsCountedNotAllTryAtOnceAfterALongHold(t *testing.T) {
+	var tr turn
+	tr.hear(1, release{})
+	require.Zero(t, tr.delay(time.Millisecond, [2]float64{0.5}))
+	require.Equal(t, minSlot+firstGuess*minSlot/2, tr.delay(time.Minute, [2]float64{0.5}))
+	tr.hear(2, release{waiters: 1})
+	require.Zero(t, tr.delay(time.Minute, [2]float64{0.5}), "it is known")
 }
 
 // An attempt is to be over before the next one begins, but one from far away may not delay all.
