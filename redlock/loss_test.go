@@ -535,6 +535,20 @@ func TestCloseWaitsForTheLogOfALoss(t *testing.T) {
 	}
 }
 
+// Close has the nodes until the log has the line.
+func TestALossDuringCloseTellsWhoHoldsTheNameNow(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		log := &logged{}
+		l, other := fl.locker(WithLogger(log.logger())), fl.process().locker(WithOwner("bob"))
+		take(t, l, "a", 3*time.Second, WithAutoExtend())
+		done := closing(bg, l)
+		fl.each((*fakeredis.Master).FlushAll)
+		take(t, other, "a", time.Minute)
+		require.NoError(t, <-done)
+		require.Contains(t, strings.Join(log.lines(), ""), `now held by \"bob\"`)
+	})
+}
+
 type writer func(p []byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -21,7 +21,7 @@ func (lk *Lock) askSuccessor() {
 		return
 	}
 	l := lk.l
-	if l.asking.Add(1) > maxAsking || l.isClosed() {
+	if l.asking.Add(1) > maxAsking {
 		lk.logLost(lost)
 		l.asked()
 		return
