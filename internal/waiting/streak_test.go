@@ -104,8 +104,8 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 		p.holdBegins(now, time.Millisecond) // of the same streak
 		return until.Sub(p.releasedAt)
 	}
-	for _, slot := range []time.Duration{1, 1, 1, 4, 16, 64, 64} {
-		require.Equal(t, slot*minSlot, yields())
+	for _, slots := range []int{1, 1, 1, 4, 16, 64, 64} {
+		require.Equal(t, time.Duration(slots)*minSlot, yields())
 	}
 	require.NotZero(t, p.waited, "an age of 0 would be unknown")
 
