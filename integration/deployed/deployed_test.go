@@ -65,12 +65,9 @@ func statuses(t *testing.T, p *redistest.Program) (all []status) {
 	return all
 }
 
-// await polls until ok returns true.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(redistest.Slack * 20 * time.Second); !ok(); time.Sleep(50 * time.Millisecond) {
-		require.True(t, time.Now().Before(end), what)
-	}
+	redistest.Await(t, redistest.Slack*20*time.Second, 50*time.Millisecond, what, ok)
 }
 
 // moved is how long a client may take to find a server that is ready under another address: two seconds, and the

@@ -71,9 +71,7 @@ func over(t *testing.T, nodes goredisnodes.Nodes, opts ...redlock.Option) (locke
 
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(2 * time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "timeout after %v: %s", patience, what)
-	}
+	redistest.Await(t, patience, 2*time.Millisecond, what, is)
 }
 
 // heldEverywhere waits until each node has the keys of these names. An acquire returns when a majority has

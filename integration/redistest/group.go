@@ -134,15 +134,18 @@ func (g *Group) AwaitSwitch(t testing.TB, before *Node, sentinels ...*Node) {
 	}
 }
 
-// await polls until is returns true, and fails the test if that takes too long.
 func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(groupWithin)
-	for !is() {
+	Await(t, groupWithin, 20*time.Millisecond, what, is)
+}
+
+// Await polls until is returns true, and fails the test if that is not the case within a time.
+func Await(t testing.TB, within, every time.Duration, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !is(); time.Sleep(every) {
 		if time.Now().After(deadline) {
-			t.Fatalf("redistest: timeout after %v: %s", groupWithin, what)
+			t.Fatalf("redistest: timeout after %v: %s", within, what)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
