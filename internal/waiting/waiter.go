@@ -261,9 +261,7 @@ func (w *Waiter) failedLocked(seen Contention) step {
 		if w.toldLocked() {
 			w.pause.reset() // it was no split vote, so the next split vote begins with short pauses again
 			l.listen(now.Add(t.pollPause(true, w.foreign || seen.Assumed)))
-			if seen.Assumed {
-				l.told = false // if no other release is announced, an attempt finds out who holds the names
-			}
+			l.told = !seen.Assumed // if no other release is announced, an attempt finds out who holds the names
 			if first {
 				return polls // the lock may have been released before the subscription
 			}
