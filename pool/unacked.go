@@ -80,7 +80,7 @@ func (o *unackedAcquires) add(c *command.Command, f facts) bool {
 	o.some.Store(true)
 	o.tokens[c.Token()] = &unackedAcquire{token: c.Token(), keys: slices.Clone(c.Keys), ttl: c.TTL, until: noDeadline}
 	old := deadConn{f.clientID, f.RunID}
-	if len(o.conns) >= maxDeadConns-1 {
+	if _, known := o.conns[old]; !known && len(o.conns) >= maxDeadConns-1 {
 		old = deadConn{} // one of many that are not killed
 	}
 	o.conns[old] = struct{}{}

@@ -329,3 +329,19 @@ func TestWhatIsKnownOfLostConnectionsIsBounded(t *testing.T) {
 		require.LessOrEqual(t, len(l.unacked.conns), maxDeadConns)
 	})
 }
+
+// The last connection that may be killed stays one however many of its acquires are unanswered.
+func TestSeveralAcquiresOfOneLostConnectionAreOneConnection(t *testing.T) {
+	var o unackedAcquires
+	lost := func(clientID int64, token string) {
+		require.True(t, o.add(&acquiring(token, time.Second, "k").Command, facts{clientID: clientID, Facts: command.Facts{RunID: "r"}}))
+	}
+	for i := range int64(maxDeadConns - 1) {
+		lost(i+1, "first/"+strconv.FormatInt(i, 10))
+	}
+	lost(maxDeadConns-1, "second")
+	require.NotContains(t, o.conns, deadConn{}, "all of them can be killed")
+	lost(maxDeadConns, "of another connection")
+	require.Contains(t, o.conns, deadConn{})
+	require.Len(t, o.conns, maxDeadConns)
+}
