@@ -158,6 +158,7 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		_ = together(ctx, all, out)
 		return err
 	}
+	compile(ctx, packages)
 	for lane, some := range distribute(names, lanes, took) {
 		name := fmt.Sprintf("%s/integration#%d", module, lane+1)
 		argv := []string{"go", "tool", "test2json", "-t", "-p", name, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=20m"}
@@ -165,6 +166,14 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		all = append(all, command{what: "lane " + strconv.Itoa(lane+1), dir: "integration", argv: append(argv, "-test.run=^("+strings.Join(some, "|")+")$")})
 	}
 	return together(ctx, all, out)
+}
+
+// compile compiles packages and their tests, so that no compiler takes the processors from tests on real
+// servers: without a cache they would share them for minutes. The command that tests the packages reports
+// what does not compile.
+func compile(ctx context.Context, packages []string) {
+	argv := append([]string{"list", "-export", "-test", "-f", "{{/**/}}"}, packages...)
+	_ = exec.CommandContext(ctx, "go", argv...).Run()
 }
 
 // built runs the command that builds a test binary, and returns the binary's tests.
