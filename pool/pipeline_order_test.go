@@ -32,6 +32,7 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 	const callers, each = 50, 200
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		echoing(m)
+		m.SetDelay(time.Millisecond) // or no time passes, and nothing is late
 		var answered, late atomic.Int64
 		stop := make(chan struct{})
 		var faults, g sync.WaitGroup
@@ -42,13 +43,13 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 				case <-stop:
 					m.Unfreeze()
 					return
-				case <-time.After(time.Duration(rnd.IntN(20)) * time.Millisecond):
+				case <-time.After(time.Duration(1+rnd.IntN(20)) * time.Millisecond):
 				}
 				switch rnd.IntN(3) {
 				case 0:
 					m.Freeze()
 				case 1:
-					m.SetDelay(time.Duration(rnd.IntN(10)) * time.Millisecond)
+					m.SetDelay(time.Duration(1+rnd.IntN(10)) * time.Millisecond)
 					m.Unfreeze()
 				default:
 					m.Unfreeze()
@@ -63,7 +64,8 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 					size := []int{0, 10, 1000, 5000}[rnd.IntN(4)]
 					key := fmt.Sprintf("%d/%d/%s", i, j, strings.Repeat("x", rnd.IntN(size+1)))
 					c := inspecting(key).on(n)
-					patience := time.After(time.Duration(rnd.IntN(30)) * time.Millisecond) // the node timeout
+					// The node timeout. It is not 0: https://go.dev/issue/78156.
+					patience := time.After(time.Duration(1+rnd.IntN(30)) * time.Millisecond)
 					check := func(r command.Reply) {
 						answered.Add(1)
 						if r.Outcome != command.Granted || r.KeyStates[0].Value != key {

@@ -173,7 +173,7 @@ func (w *world) play() {
 		began := time.Now()
 		for _, f := range w.plan.faults {
 			select {
-			case <-time.After(f.at - time.Since(began)):
+			case <-time.After(max(1, f.at-time.Since(began))): // not 0: https://go.dev/issue/78156
 				w.inject(f)
 			case <-ctx.Done():
 				return
