@@ -26,8 +26,9 @@ const maxNames = 1024
 // If ctx ends first, the error matches context.Cause(ctx) and also the reason of the last attempt:
 // ErrHeld, ErrNoQuorum, ErrQuarantined or ErrTooLate. Other errors match ErrInvalid if an argument
 // is out of bounds, and ErrAlreadyHeld if ctx belongs to a lock that holds the name. They match
-// ErrForeignKey if the key holds a value that is not a lock, or ErrClosed. If Acquire returns an
-// error the caller holds nothing, and the library deletes in the background what it has written.
+// ErrForeignKey if the key holds a value that is not a lock, ErrGuardMismatch if other clients use
+// another restart guard, or ErrClosed. If Acquire returns an error the caller holds nothing, and the
+// library deletes in the background what it has written.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, &request{names: []string{name}, ttl: ttl}, opts)
 }

@@ -55,6 +55,8 @@ func TestAMarkerThatClientsDoNotAgreeOnIsRefusedAndLeft(t *testing.T) {
 				}
 				require.ErrorContains(t, err, remedy, what)
 				require.ErrorContains(t, err, guard.Key, what)
+				_, err = l.Acquire(bg, "a", time.Second)
+				require.ErrorIs(t, err, ErrGuardMismatch, "waiting does not help")
 				pass(2 * guardTTL)
 				require.ErrorIs(t, l.Healthy(bg), ErrNoQuorum)
 				after, _ := fl.masters[0].Get(guard.Key)

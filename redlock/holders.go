@@ -62,7 +62,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 		e.Reason = e.faultReason()
 	case why == quorum.Split:
 		e.Split = true
-	case e.foreign():
+	case e.blockedBy(ErrForeignKey):
 		e.Reason = ErrForeignKey
 	}
 	l.markOwn(e)
@@ -71,7 +71,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 
 // failure returns what is known after the query. e has the votes of the attempt and the results of the query.
 func (q *holderQuery) failure(s vote.Results, e *QuorumError, names int) waiting.Failure {
-	f := waiting.Failure{Names: names, Need: s.Need, Foreign: e.foreign(), Keys: s.KeyStates, Outages: make([]waiting.Outage, len(q.votes))}
+	f := waiting.Failure{Names: names, Need: s.Need, Foreign: e.blockedBy(ErrForeignKey), Keys: s.KeyStates, Outages: make([]waiting.Outage, len(q.votes))}
 	f.Refused, f.Failed = e.against()
 	for i := range q.votes {
 		f.Outages[i] = waiting.Outage{Failed: q.votes[i].Outcome == OutcomeFailed, Left: quarantineLeft(q.votes[i].Err)}

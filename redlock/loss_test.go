@@ -181,6 +181,22 @@ func TestALossSaysForHowLongAnotherClientMayHaveHeldTheLock(t *testing.T) {
 	})
 }
 
+// Every node may have said who holds the name now.
+func TestAnErrorOfCheckNamesTheNextHolderOnce(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", time.Minute)
+		fl.each((*fakeredis.Master).FlushAll)
+		take(t, fl.locker(WithOwner("bob")), "a", time.Minute)
+		err := k.Check(bg)
+		require.Contains(t, err.Error(), `nodes no longer hold it [n1: refused; n2: refused; n3: refused]; now held by "bob" for `)
+		require.Equal(t, 1, strings.Count(err.Error(), "bob"))
+		var lost *LostError
+		require.ErrorAs(t, err, &lost)
+		var held *HeldError
+		require.ErrorAs(t, lost.Votes[0].Err, &held, "the votes keep it")
+	})
+}
+
 // The time counts from before the first byte of the request by which a quorum last confirmed the lock,
 // however long the answers took.
 func TestAnotherClientMayHaveHeldTheLockSinceTheLastRequestThatAQuorumConfirmed(t *testing.T) {

@@ -251,7 +251,7 @@ func (s *settings) checkUnsafe(nodes []string) error {
 func (s *settings) checkTTL(what string, ttl time.Duration) error {
 	switch {
 	case ttl < MinTTL || ttl > s.maxTTL:
-		return invalid("%s of %v: must be from %v to %v (WithMaxTTL)", what, ttl, MinTTL, s.maxTTL)
+		return invalid("%s of %v: must be from %v to %v (%s)", what, ttl, MinTTL, s.maxTTL, s.maxTTLOption())
 	case ttl%time.Millisecond != 0:
 		return invalid("%s of %v: must be in whole milliseconds", what, ttl)
 	case s.validity(ttl) <= s.timeout(ttl):

@@ -165,17 +165,19 @@ func (l *Locker) permanent(w *request, err error) bool {
 	switch {
 	case errors.As(err, &we), !errors.As(err, &qe):
 		return true // the context ended, or the nodes did not refuse
+	case qe.blockedBy(ErrForeignKey), qe.blockedBy(ErrGuardMismatch):
+		return true
 	case errors.Is(qe.Reason, ErrNoQuorum), errors.Is(qe.Reason, ErrQuarantined):
 		return w.opts.failFast
 	}
-	return qe.foreign()
+	return false
 }
 
-// foreign reports whether keys that are not locks leave no quorum.
-func (e *QuorumError) foreign() bool {
+// blockedBy reports whether the nodes that answered with this error leave no quorum.
+func (e *QuorumError) blockedBy(err error) bool {
 	n := 0
 	for _, v := range e.Votes {
-		if errors.Is(v.Err, ErrForeignKey) {
+		if errors.Is(v.Err, err) {
 			n++
 		}
 	}

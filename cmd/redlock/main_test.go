@@ -141,7 +141,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"the scheme must be", nil, []string{"doctor", "--nodes", "http://a"}},
 		{"--admit needs --guard", nodes, []string{"doctor", "--admit"}},
 		{"whole milliseconds", nodes, []string{"doctor", "--guard", "1ms"}},
-		{"TTL of 20s: must be from 10ms", nodes, []string{"run", "--guard", "10s", "--ttl", "20s", "n", "--", "true"}},
+		{"TTL of 20s: must be from 10ms to 10s (WithRestartGuard)", nodes, []string{"run", "--guard", "10s", "--ttl", "20s", "n", "--", "true"}},
 		{"the scheme must be", nil, []string{"demo", "--nodes", "http://a"}},
 		{"REDLOCK_GUARD: a duration is needed", append(nodes, "REDLOCK_GUARD=soon"), []string{"run", "n", "--", "true"}},
 		{"reserved namespace", nodes, []string{"acquire", "--prefix", "red", "lock:n"}},
