@@ -292,6 +292,9 @@ func (x *extension) onDecision() {
 	x.troubled = lk.extending.trouble != nil
 	lk.scheduleLocked()
 	lk.mu.Unlock()
+	if !won {
+		lk.noteCopies(x)
+	}
 	lk.l.traceExtended(lk, x, now)
 	if x.applied != nil {
 		close(x.applied)

@@ -47,8 +47,8 @@ func newHoldLog(log *dispatcher, nodes []command.Voter) *holdLog {
 	return &holdLog{log: log, nodes: nodes, states: make([]nodeCopies, len(nodes))}
 }
 
-// noteCopies records for the log which nodes support the lock, once all have answered an extension. If
-// all have granted it, that takes four reads.
+// noteCopies records for the log which nodes support the lock, once all have answered an extension, and
+// before that if no quorum has confirmed it in time. If all have granted it, that takes four reads.
 func (lk *Lock) noteCopies(x *extension) {
 	h := lk.l.holdLog
 	if h == nil || x.refused.Load() == 0 && !x.failed.Load() && !x.troubled && h.silent.Load() == 0 {
@@ -59,6 +59,7 @@ func (lk *Lock) noteCopies(x *extension) {
 	x.round.View(func(s vote.Results) {
 		for i := range s.Ballots {
 			switch b := &s.Ballots[i]; {
+			case !b.Counted: // it may answer in time
 			case b.Outcome == command.Granted:
 				granted = granted.With(i)
 			case b.Outcome == command.Refused:

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -146,6 +147,27 @@ func TestANodeThatDoesNotExtendIsOneWarningUntilItDoes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nodes that answer nothing are silent for longer than a lock with a short TTL lives. Each is a warning
+// before the loss that they cause.
+func TestNodesThatAreSilentAreWarningsBeforeTheLockIsLost(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithLogger(log.logger()))
+		k := take(t, l, "a", 4*time.Second, WithAutoExtend())
+		for _, m := range fl.masters[:2] {
+			m.Freeze()
+		}
+		<-k.Context().Done()
+		synctest.Wait()
+		lines := log.with(isSilent)
+		require.Len(t, lines, 2, "%v", log.lines())
+		require.Contains(t, lines[0], `node=n1 error="no answer within the node timeout"`)
+		require.Contains(t, lines[1], "node=n2")
+		all := log.lines()
+		require.Less(t, slices.Index(all, lines[1]), slices.Index(all, log.ends()[0]))
+	})
 }
 
 // One shard of a Redis Cluster may be down: other locks are extended on the same node.
