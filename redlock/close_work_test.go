@@ -35,12 +35,12 @@ func TestACloseWithoutADeadlineWaitsForTheWork(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		did := working(bg, l, "a", func(ctx context.Context) error {
-			time.Sleep(time.Hour) // virtual
+			time.Sleep(10 * time.Minute) // virtual
 			return ctx.Err()
 		})
 		fl.heldEverywhere("a")
 		closed := closing(bg, l)
-		pass(30 * time.Minute)
+		pass(5 * time.Minute)
 		fl.heldEverywhere("a")
 		require.Empty(t, closed)
 		require.NoError(t, <-did)

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -63,9 +62,9 @@ func TestOneOfTheProcessesLeadsAndTheNextOneFollowsIt(t *testing.T) {
 // of WithDefaults, also if the call switches it off.
 func TestALeadHasNoBoundOnTheHold(t *testing.T) {
 	inBubble(t, 1, func(fl *testbed) {
-		ctx, cancel := context.WithTimeout(bg, DefaultMaxTTL+time.Hour)
+		ctx, cancel := context.WithTimeout(bg, 61*time.Minute)
 		defer cancel()
-		l := fl.locker(WithClock(clock.Runtime()), WithDefaults(WithMaxHold(time.Hour))) // its clock is not read every 10 s of the day
+		l := fl.locker(WithDefaults(WithMaxHold(time.Hour)))
 		var leads sync.WaitGroup
 		for name, opts := range map[string][]LockOption{
 			"a": nil,
@@ -74,8 +73,9 @@ func TestALeadHasNoBoundOnTheHold(t *testing.T) {
 		} {
 			leads.Go(func() {
 				terms := 0
-				err := l.Lead(ctx, name, time.Hour, func(ctx context.Context, _ *Lock) error {
+				err := l.Lead(ctx, name, time.Hour, func(ctx context.Context, k *Lock) error {
 					terms++
+					assert.Equal(t, NoMaxHold, k.lease.Terms.MaxHold, "not the bound of Do either, which is a day")
 					<-ctx.Done()
 					return nil
 				}, opts...)
@@ -87,7 +87,7 @@ func TestALeadHasNoBoundOnTheHold(t *testing.T) {
 	})
 }
 
-// The function ignores the end of its lock for an hour. Meanwhile its own process does not campaign.
+// The function ignores the end of its lock for minutes. Meanwhile its own process does not campaign.
 func TestAProcessDoesNotCampaignWhileItsFunctionRuns(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ctx, cancel := context.WithCancel(bg)
@@ -99,7 +99,7 @@ func TestAProcessDoesNotCampaignWhileItsFunctionRuns(t *testing.T) {
 				}
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), ErrLost)
-				pass(time.Hour)
+				pass(5 * time.Minute)
 				require.Zero(t, fl.keys("a"), "nothing campaigns")
 				return errWork // is dropped, because the lock was lost
 			}
@@ -222,7 +222,7 @@ func TestALeadIsEndedByNoOptionThatBoundsAWait(t *testing.T) {
 		fl.masters[1].Stop()
 		ctx, cancel := context.WithCancel(bg)
 		end := leadsFor(ctx, fl.locker(WithDefaults(WithMaxHold(time.Minute))), time.Hour, func(ctx context.Context, _ *Lock) error {
-			pass(2 * time.Hour) // longer than the bound of the options
+			pass(2 * time.Minute) // longer than the bound of the options
 			require.NoError(t, ctx.Err())
 			cancel()
 			return nil

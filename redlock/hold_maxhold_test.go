@@ -3,12 +3,10 @@ package redlock
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -63,22 +61,20 @@ func TestALockThatRunsOutBeforeItsMaximumIsLost(t *testing.T) {
 
 // docs/dev/hazards.md H17.
 func TestAnAutoExtendedLockIsHeldForADayByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		_, l := fakes(t, 1, WithClock(clock.Runtime())) // its clock is not read every 10 s of the day
-		byDefault := take(t, l, "a", 6*time.Hour, WithAutoExtend())
-		forEver := take(t, l, "b", 6*time.Hour, WithAutoExtend(), WithMaxHold(NoMaxHold))
-		fixed := take(t, l, "c", 6*time.Hour)
-		pass(5 * time.Hour)
-		require.NoError(t, fixed.Extend(ctx, 24*time.Hour))
-		pass(19*time.Hour - 1)
-		require.NoError(t, byDefault.Context().Err())
-		pass(1)
-		require.ErrorIs(t, context.Cause(byDefault.Context()), ErrMaxHold)
-		require.NoError(t, fixed.Context().Err(), "no bound for what does not extend itself")
-		pass(2 * time.Hour)
-		require.NoError(t, forEver.Context().Err())
-		require.NoError(t, forEver.Release(ctx))
+	inBubble(t, 1, func(fl *testbed) {
+		l := fl.locker()
+		for name, c := range map[string]struct {
+			opts []LockOption
+			most time.Duration
+		}{
+			"by default": {[]LockOption{WithAutoExtend()}, 24 * time.Hour},
+			"no bound":   {[]LockOption{WithAutoExtend(), WithMaxHold(NoMaxHold)}, NoMaxHold},
+			"no bound for what doesn't extend itself": {nil, 0},
+		} {
+			k := take(t, l, name, time.Hour, c.opts...)
+			require.Equal(t, c.most, k.lease.Terms.MaxHold, name)
+			require.NoError(t, k.Release(bg))
+		}
 	})
 }
 

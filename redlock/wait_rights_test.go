@@ -35,7 +35,7 @@ func TestALoneProcessWaitsForNobody(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 4 {
 			all.Go(func() {
-				for range 40 {
+				for range 20 {
 					began := time.Now()
 					k, err := l.Acquire(bg, "own/"+strconv.Itoa(i), time.Minute)
 					require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestALoneProcessWaitsForNobody(t *testing.T) {
 		require.LessOrEqual(t, slowest, 4*trip+5*time.Millisecond, "each goroutine has a name of its own")
 
 		r := race{hold: time.Millisecond}
-		r.run([]*Locker{l}, 4, time.Second/2)
+		r.run([]*Locker{l}, 4, time.Second/5)
 		require.LessOrEqual(t, slices.Max(r.gaps), 4*trip+5*time.Millisecond, "they share a name")
 		require.NoError(t, r.h.overlap())
 	}
@@ -88,7 +88,7 @@ func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
 		for hold, d := range map[time.Duration]time.Duration{waiting.MaxStreakTime / 10: 3 * time.Second, waiting.MaxStreakTime * 6 / 5: 6 * time.Second} {
 			longest := time.Second
 			if what == "publish" { // each turn ends by a poll of the other process, which takes place once a second
-				d, longest = 10*d, 10*time.Second
+				d, longest = 5*d, 5*time.Second
 			}
 			t.Run(what+", holds of "+hold.String(), func(t *testing.T) {
 				inBubble(t, 3, func(fl *testbed) {
