@@ -26,9 +26,22 @@ import (
 // module is the path of the library's module, and the prefix of all others.
 const module = "github.com/quorumlock/go-redlock"
 
-// lanes is how many processes share the tests of the folder integration. Each has servers of its own.
-// Many of these tests wait, for an election or for a TTL.
-const lanes = 7
+// atOnce says how many of the tests on real servers run beside each other.
+type atOnce struct {
+	lanes    int // processes that share the tests of the folder integration, each with servers of its own
+	packages int // of those below it
+	tests    int // of one package
+}
+
+// Many of these tests wait, for an election or for a TTL. Beside busy programs they would take the
+// processors from each other: then nothing is answered in time.
+func howMany() atOnce {
+	if busy() {
+		fmt.Fprintln(os.Stderr, "integration: other programs take the processors: few tests run beside each other, which takes longer")
+		return atOnce{lanes: 2, packages: 1, tests: 1}
+	}
+	return atOnce{lanes: 7, packages: 3, tests: processors()}
+}
 
 // command is a program that prints what `go test -json` prints.
 type command struct {
@@ -141,8 +154,8 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		return out.fail(err)
 	}
 	packages = slices.DeleteFunc(packages, func(p string) bool { return p == module+"/integration" })
-	took := tookBefore()
-	below.argv = append(append(below.argv, "-p", "3"), took.longestFirst(packages)...)
+	took, most := tookBefore(), howMany()
+	below.argv = append(append(below.argv, "-p", strconv.Itoa(most.packages), "-parallel", strconv.Itoa(most.tests)), took.longestFirst(packages)...)
 
 	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {
@@ -159,7 +172,7 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		return err
 	}
 	compile(ctx, packages)
-	for lane, some := range distribute(names, lanes, took) {
+	for lane, some := range distribute(names, most.lanes, took) {
 		name := fmt.Sprintf("%s/integration#%d", module, lane+1)
 		argv := []string{"go", "tool", "test2json", "-t", "-p", name, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout=20m"}
 		argv = append(argv, test...)
