@@ -38,7 +38,7 @@ type atOnce struct {
 func howMany() atOnce {
 	if busy() {
 		fmt.Fprintln(os.Stderr, "integration: other programs take the processors: few tests run beside each other, which takes longer")
-		return atOnce{lanes: 2, packages: 1, tests: 1}
+		return atOnce{lanes: 2, packages: 2, tests: 1}
 	}
 	return atOnce{lanes: 7, packages: 3, tests: processors()}
 }
