@@ -31,15 +31,17 @@ func AcceptFence(seen int64, seenOwner string, fence int64, owner string) bool {
 // costs only a longer script. Otherwise it costs one more round trip. The counters contain the
 // time, so they usually agree.
 //
-// The tokens of a name strictly increase if the nodes' counters are durable (appendfsync always).
-// They also do so with the restart guard, if the nodes' clocks differ by less than maxTTL less 2 s.
-// Below a maxTTL of 4 s the bound is half of maxTTL. Otherwise they increase as long as no node
+// Locks with a name in common have different tokens. A token is larger than that of every lock that
+// was acquired before any node executed this one's acquire. This holds if the nodes' counters are
+// durable (appendfsync always), whatever happens to the locks. It also holds with the restart guard,
+// while no node's clock is set back, and the nodes' clocks differ by less than maxTTL less 2.001 s.
+// Below a maxTTL of 4 s the bound is half of maxTTL, less 1 ms. Otherwise it holds as long as no node
 // forgets its counters. Clients' clocks do not matter.
 func WithFencing() Option { return option(func(s *settings) { s.fencing = true }) }
 
-// Fence returns the fencing token. It is larger than that of every earlier lock on any of the
-// names, and constant during the hold, also across Detach and Resume. It is 0 without WithFencing.
-// See AcceptFence for its use by a resource.
+// Fence returns the fencing token, which orders the locks on a name: see WithFencing. It is constant
+// during the hold, also across Detach and Resume. It is 0 without WithFencing. See AcceptFence for its
+// use by a resource.
 func (lk *Lock) Fence() int64 { return lk.fence }
 
 // hint returns this machine's time in the form that nodes take, in microseconds.

@@ -48,9 +48,10 @@ shell, echo and printf are builtins and have no command line.)
 If another client holds NAME, a line on the terminal shows the holder and the time left.
 
 The nodes give each holder a number, the fence. They count it in redlock:fence:NAME, a key
-with a TTL of 7 days. The fence is larger than that of every earlier holder of NAME.
---json prints it. A database that stores the largest fence it has seen, and rejects
-smaller ones, is safe from a script that continues too late. --no-fence turns this off.
+with a TTL of 7 days. The fence is larger than those of all locks on NAME that were
+acquired before this one was asked for. --json prints it. A database that stores the
+largest fence it has seen, and rejects smaller ones, is safe from a script that continues
+too late. --no-fence turns this off.
 
 With --guard a node that may have forgotten locks does not vote until they have
 expired: see redlock run -h. extend and release then need the same --guard.

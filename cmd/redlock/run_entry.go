@@ -33,8 +33,8 @@ released when it has ended. COMMAND's environment contains
 
   REDLOCK_NAME   the lock's name
   REDLOCK_ID     the unique ID of this acquisition, for logs and databases
-  REDLOCK_FENCE  a number larger than that of every earlier holder of NAME; empty
-                 with --no-fence
+  REDLOCK_FENCE  a number larger than those of all locks on NAME that were acquired
+                 before this one was asked for; empty with --no-fence
   REDLOCK_TOKEN  only with --export-token: the token, which can release the lock
 
 A database that stores the largest fence it has seen, and rejects smaller ones, is safe

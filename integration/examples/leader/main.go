@@ -7,7 +7,7 @@
 // shut down. It releases the lock, and the first candidate, whose work has resumed, leads without
 // waiting for a lease to expire.
 //
-// Each term has a fence, which is larger than those of all earlier terms. A leader sends it with
+// Each term has a fence, which orders the terms. A leader sends it with
 // every order to another system, so that system can reject late orders of a leader that was paused
 // (see the example fencing).
 //
