@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -599,6 +600,8 @@ var clients = []rule{
 				unless(job.Template.Spec.RestartPolicy == corev1.RestartPolicyNever, "the kubelet starts it again"),
 				unless(flag(w, "wait") == "0" && flag(w, "skip-status") == "0" && seconds(flag(w, "min-hold")) >= 60,
 					"the others wait, fail, or work later"),
+				unless(latestAttempt(s)+30 <= seconds(flag(w, "min-hold")), "an attempt may come %d s late, and half a minute later "+
+					"with clocks and Pods that start: the minimum hold of %s is over then", latestAttempt(s), flag(w, "min-hold")),
 				unless(grace(w) > seconds(flag(w, "ttl")) && seconds(flag(w, "ttl")) >= 10, "%d s of grace for a TTL of %s",
 					grace(w), flag(w, "ttl")),
 			)
@@ -618,6 +621,8 @@ var clients = []rule{
 				c := &of[*batchv1.CronJob](all)[0].Spec.JobTemplate.Spec.Template.Spec.Containers[0]
 				c.Args = slices.DeleteFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--min-hold") })
 			},
+			func(all objects) { *of[*batchv1.CronJob](all)[0].Spec.StartingDeadlineSeconds = 60 },
+			func(all objects) { *of[*batchv1.CronJob](all)[0].Spec.JobTemplate.Spec.BackoffLimit = 3 },
 		},
 	},
 	{
@@ -759,4 +764,13 @@ func TestEachRuleNoticesManifestsThatLackIt(t *testing.T) {
 			}
 		}
 	}
+}
+
+// latestAttempt returns how many seconds after its time the last attempt of a job may begin. Kubernetes
+// waits for 10 s before the first retry, and for twice as long before each next one.
+func latestAttempt(s batchv1.CronJobSpec) int64 {
+	if s.StartingDeadlineSeconds == nil || s.JobTemplate.Spec.BackoffLimit == nil {
+		return math.MaxInt32
+	}
+	return *s.StartingDeadlineSeconds + 10*(1<<*s.JobTemplate.Spec.BackoffLimit-1)
 }
