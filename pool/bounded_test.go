@@ -240,15 +240,3 @@ func TestNoErrorShowsTheCommandsToken(t *testing.T) {
 		}
 	}
 }
-
-func TestWhatAServerSaysIsPrintableAndShort(t *testing.T) {
-	for _, says := range []string{"ERR \x1b[2J", "\x1b]0;title\x07", "ERR " + strings.Repeat("x", 60<<10), strings.Repeat("X", 1000)} {
-		r := decode(&pinging().Command, nil, redis.Error(says), "")
-		require.Less(t, len(r.Err.Error()), 600)
-		require.NotContains(t, r.Err.Error(), "\x1b")
-		var se *ServerError
-		require.ErrorAs(t, r.Err, &se)
-		require.LessOrEqual(t, len(se.Code), maxCode)
-	}
-	require.Equal(t, `mas\x1bter`, command.InfoField("role:mas\x1bter\r\n", "role"))
-}

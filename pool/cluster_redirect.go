@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // maxRedirects bounds how often a command is redirected: shards with different slot maps may
@@ -18,9 +19,9 @@ const maxRedirects = 8
 // connection and must not be overtaken. Only the reader calls it.
 func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 	// Without a host in the error, the slot is on the same host at another port.
-	asking, slot, address := redirection(serverError(err).Error(), sh.address)
+	asking, slot, address := redirection(resp.Clean(err).Error(), sh.address)
 	if address == "" {
-		if answeredBy(serverError(err), "CLUSTERDOWN") && c.Retries == 0 { // a probe shows nothing new
+		if resp.Code(err) == "CLUSTERDOWN" && c.Retries == 0 { // a probe shows nothing new
 			sh.cluster.wake.Set()
 		}
 		return false

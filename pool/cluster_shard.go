@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // shard is one master of a Cluster: a node of its own, whose pipelines keep all the rules of a
@@ -69,7 +70,7 @@ func (sh *shard) connEnded(pl *pipeline) {
 
 // checkReply names the server that sent a redirect without a host.
 func (sh *shard) checkReply(_ *command.Command, _ string, r command.Reply) command.Reply {
-	var se *ServerError
+	var se *resp.ServerError
 	if errors.As(r.Err, &se) && (se.Code == "MOVED" || se.Code == "ASK") && strings.Contains(se.Text, " "+noHost+":") {
 		r.Err = fmt.Errorf("pool: %w: %s names no host: %s", r.Err, sh.address, setHostname)
 	}

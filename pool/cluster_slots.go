@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // noHost and noPort are in the place of an address that no client can use.
@@ -54,7 +55,7 @@ var (
 func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 	list, err := redis.Values(reply, err)
 	if err != nil {
-		return nil, serverError(err)
+		return nil, resp.Clean(err)
 	}
 	// The host that was queried replaces an empty one in the reply, as the Cluster specification
 	// demands.

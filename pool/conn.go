@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
@@ -128,10 +128,10 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 // before its answer, because the answer says whether another one follows.
 func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
-		pc.raw.fail(fmt.Errorf("%w (%w)", errRoleChanged, serverError(withheld(err, pc.raw.password))))
+		pc.raw.fail(fmt.Errorf("%w (%w)", errRoleChanged, resp.Clean(resp.Withhold(err, pc.raw.password))))
 	}
 	if c.Op == command.Info {
-		pc.onInfo(v, withheld(err, pc.raw.password))
+		pc.onInfo(v, resp.Withhold(err, pc.raw.password))
 		c.Answer(command.Reply{Outcome: command.Granted})
 		return
 	}
@@ -167,13 +167,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 // unscripted reports that the server does not know the script's hash (yet), and so executed
 // nothing.
 func unscripted(c *command.Command, r command.Reply) bool {
-	return r.Outcome == command.Failed && c.Scripted() && !c.UsesEval() && answeredBy(r.Err, "NOSCRIPT")
-}
-
-// answeredBy reports whether err is the reply of a server with that code.
-func answeredBy(err error, code string) bool {
-	var se *ServerError
-	return errors.As(err, &se) && se.Code == code
+	return r.Outcome == command.Failed && c.Scripted() && !c.UsesEval() && resp.Code(r.Err) == "NOSCRIPT"
 }
 
 // unansweredCommandsLocked returns the written commands without a reply, in order. It is called

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 func init() {
@@ -66,7 +67,7 @@ func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
 	defer stop()
 	steps := make([]step, len(calls))
 	for i, call := range calls {
-		steps[i] = step{call.Name, call.Args, func(reply any, err error) error { return call.Take(reply, serverError(err)) }}
+		steps[i] = step{call.Name, call.Args, func(reply any, err error) error { return call.Take(reply, resp.Clean(err)) }}
 	}
 	err := c.raw.run(steps)
 	switch {

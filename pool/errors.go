@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // Reasons why a command was not executed, or why that is unknown.
@@ -38,6 +39,21 @@ type ServerError struct {
 
 // Error returns the server's text.
 func (e *ServerError) Error() string { return e.Text }
+
+func init() {
+	resp.Public = func(e *resp.ServerError, target any) bool {
+		public, ok := target.(**ServerError)
+		if ok {
+			*public = (*ServerError)(e)
+		}
+		return ok
+	}
+}
+
+// What pubsub_conn.go uses of resp.
+func serverError(err error) error               { return resp.Clean(err) }
+func withheld(err error, password string) error { return resp.Withhold(err, password) }
+func answeredBy(err error, code string) bool    { return resp.Code(err) == code }
 
 // withoutContextError strips context errors from an error that ended a connection or a dial.
 // Callers identify their own deadline by them, and a fault of a node must not match

@@ -8,6 +8,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // facts are what the handshake of a connection read: about the server, and about the connection
@@ -67,6 +69,9 @@ func markerText(reply any, err error) (string, error) {
 	text, err := redis.Bytes(reply, err)
 	return string(text[:min(len(text), maxMarker)]), err
 }
+
+// shownError returns an error as reports show it.
+func shownError(err error) string { return oneline.Printable(resp.Clean(err).Error()) }
 
 // database returns the database that CLIENT INFO names, or else the selected one.
 func database(reply any, err error, selected int) int {

@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // guardState is what one connection knows of the node's state under the restart guard.
@@ -198,7 +199,7 @@ func (g *guardState) notVotingLocked() error {
 
 // isUnmarked reports whether a command found another marker than the expected one.
 func isUnmarked(c *command.Command, r command.Reply) bool {
-	return c.Guarded && r.Err != nil && (answeredBy(r.Err, "UNMARKED") || errors.Is(r.Err, errUnmarked))
+	return c.Guarded && r.Err != nil && (resp.Code(r.Err) == "UNMARKED" || errors.Is(r.Err, errUnmarked))
 }
 
 // answerUnmarked answers such a command with the reason. If the reason is not known yet it asks the

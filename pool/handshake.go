@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // step is one command of the handshake.
@@ -162,7 +163,7 @@ func (rc *rawConn) run(steps []step) error {
 // isServerError reports whether err is the reply of a server, and not a failure of the
 // connection.
 func isServerError(err error) bool {
-	var se *ServerError
+	var se *resp.ServerError
 	return errors.As(err, &se)
 }
 
@@ -194,13 +195,13 @@ func (rc *rawConn) receiveAll(steps []step) error {
 			}
 			return cmp.Or(first, err)
 		}
-		// Before withheld, which must know the password for AUTH's own reply.
+		// Before Withhold, which must know the password for AUTH's own reply.
 		if st.name == "AUTH" {
 			rc.password = fmt.Sprint(st.args[len(st.args)-1])
 		}
-		err = withheld(err, rc.password) // every reply: a service may answer AUTH late, out of step
+		err = resp.Withhold(err, rc.password) // every reply: a service may answer AUTH late, out of step
 		if err != nil {
-			last = serverError(err)
+			last = resp.Clean(err)
 		}
 		if err := st.take(reply, err); err != nil && first == nil {
 			first = err
@@ -235,40 +236,24 @@ func required(name string) func(any, error) error {
 		if err == nil {
 			return nil
 		}
-		return fmt.Errorf("pool: %s: %w", name, serverError(err))
+		return fmt.Errorf("pool: %s: %w", name, resp.Clean(err))
 	}
-}
-
-// withheld returns a server's error without its text if the text repeats the password. It removes
-// the whole text, because a short password that is replaced in it would show by the gaps.
-func withheld(err error, password string) error {
-	var re redis.Error
-	if !errors.As(err, &re) || password == "" || !strings.Contains(withoutArgs(re), password) {
-		return err
-	}
-	c := code(string(re))
-	// A password may consist of capital letters only, and look like a code.
-	if strings.Contains(c, password) {
-		c = "ERR"
-	}
-	return redis.Error(strings.TrimSpace(c + " (the server's text is not shown: it repeats the password)"))
 }
 
 // unusable returns an error if the server can't vote at all in its state, or if err is not one of
 // the server. A missing right is no such state: the examination reports it.
 func unusable(err error) error {
-	var re redis.Error
-	if !errors.As(err, &re) {
+	if err = resp.Clean(err); !isServerError(err) {
 		return err
 	}
-	switch code(string(re)) {
+	switch resp.Code(err) {
 	// Such a server answers nothing else either. The dial fails, and is tried again later.
 	case "LOADING", "NOAUTH", "MASTERDOWN":
-		return serverError(err)
+		return err
 	}
 	return nil
 }
 
 // errLoading is the error of a server that reports in INFO that it is loading. A user that may not
 // load scripts learns it from no other reply.
-var errLoading error = &ServerError{Code: "LOADING", Text: "LOADING the server is still loading its data"}
+var errLoading error = &resp.ServerError{Code: "LOADING", Text: "LOADING the server is still loading its data"}

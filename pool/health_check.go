@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // How often a connection's server is checked: REPLICAOF by hand keeps connections open, and a
@@ -148,10 +147,10 @@ var errRoleChanged = errors.New("pool: server changed identity or role; reconnec
 // else about the server must be read again.
 func (pc *pipeConn) onInfo(reply any, err error) {
 	pc.forgetUnexecuted()
-	if err != nil && !answeredBy(serverError(err), "NOPERM") {
+	if err != nil && resp.Code(err) != "NOPERM" {
 		// BUSY, or nonsense: the answer says nothing new about the server.
 		pc.pipeline.mu.Lock()
-		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health check (INFO): %w", command.ErrUnfit, pc.pipeline.node.label, serverError(err))
+		pc.health.why = fmt.Errorf("pool: %w: %s failed its last health check (INFO): %w", command.ErrUnfit, pc.pipeline.node.label, resp.Clean(err))
 		pc.pipeline.mu.Unlock()
 		return
 	}
@@ -177,11 +176,7 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 // known to be a replica the error is nothing new: otherwise each undo would cost a connection.
 // Only the reader calls it.
 func (pc *pipeConn) roleChanged(err error) bool {
-	var re redis.Error
-	if !errors.As(err, &re) {
-		return false
-	}
-	c := code(string(re))
+	c := resp.Code(err)
 	return isRoleChange(c) && (c == "LOADING" || pc.facts.Role != "slave")
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // Most of what a short script costs a server is to begin it. So a batch's releases of one name each
@@ -95,7 +96,7 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 	}
 	all := pc.oneCall
 	defer clear(all) // as nextAnswered does
-	why := serverError(err)
+	why := resp.Clean(err)
 	if err != nil {
 		pc.afterFailedMerge(first.MergeKind(), why)
 		pc.pipeline.node.count.unmerged.Add(int64(len(all)))
@@ -111,7 +112,7 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 		case err == nil:
 			v, err := mergedResult(v, i)
 			pc.handleReply(c, v, err)
-		case c.Op.Undoes() && !answeredBy(why, "NOSCRIPT"):
+		case c.Op.Undoes() && resp.Code(why) != "NOSCRIPT":
 			// It is sent again by itself, with the result of an undo that may have been executed before.
 			c.MarkResend()
 			pc.pipeline.requeue(c)
@@ -128,7 +129,7 @@ var errMergedReply = errors.New("pool: unexpected reply to merged commands")
 // error's code proves that the script wrote nothing, the acquire may have been executed. A permission
 // proves nothing: it may be missing for the key of another acquire only.
 func mergedAcquireError(err error) error {
-	if e := serverError(err); !saysUnexecuted(e) || permissionDenied(e) {
+	if e := resp.Clean(err); !resp.Unexecuted(e) || permissionDenied(e) {
 		return e // no redis.Error, which classifyError would sort
 	}
 	return err
@@ -190,9 +191,9 @@ func (pc *pipeConn) afterFailedMerge(kind command.MergeKind, err error) {
 	switch {
 	case strings.HasPrefix(err.Error(), command.NoMerging):
 		state.on = false
-	case answeredBy(err, "NOSCRIPT"):
+	case resp.Code(err) == "NOSCRIPT":
 		state.evalNext = true
-	case permissionDenied(err) || !saysUnexecuted(err) || answeredBy(err, "CROSSSLOT"):
+	case permissionDenied(err) || !resp.Unexecuted(err) || resp.Code(err) == "CROSSSLOT":
 		state.on = false
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 	"time"
 
@@ -13,13 +12,14 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // decode turns a reply, as redigo returns it, into a vote. A server may repeat what it was sent,
 // so no error of decode shows the command's token or the connection's password.
 func decode(c *command.Command, v any, err error, password string) command.Reply {
 	if err != nil {
-		err = withheld(err, password)
+		err = resp.Withhold(err, password)
 	}
 	// Redacted before the text is cut for an error, which could leave a part of a token. The check
 	// of the length spares the usual replies OK and PONG.
@@ -243,20 +243,6 @@ func unexpectedReply(v any) command.Reply {
 	return command.Reply{Outcome: command.Unknown, Err: fmt.Errorf("pool: unexpected reply %s", shown)}
 }
 
-// executedNothing are the codes by which a server says that it did not execute the command. Any
-// other error may have come after a write (docs/dev/rules.md rule 4).
-var executedNothing = map[string]bool{
-	"ASK": true, "BUSY": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "DENIED": true, "LOADING": true,
-	"MASTERDOWN": true, "MISCONF": true, "MOVED": true, "NOAUTH": true, "NOPERM": true, "NOREPLICAS": true,
-	"NOSCRIPT": true, "OOM": true, "READONLY": true, "TRYAGAIN": true, "UNMARKED": true, "WRONGPASS": true,
-}
-
-// saysUnexecuted reports whether an error is a server's and has one of these codes.
-func saysUnexecuted(err error) bool {
-	var se *ServerError
-	return errors.As(err, &se) && executedNothing[se.Code]
-}
-
 // classifyError classifies an error reply. An error that is not the server's leaves open whether the
 // command was executed.
 func classifyError(err error) command.Reply {
@@ -265,15 +251,13 @@ func classifyError(err error) command.Reply {
 		return command.Reply{Outcome: command.Unknown, Err: err}
 	}
 	// The text is cleaned first, so that no later use of the error can show a token.
-	e := serverError(re)
-	var se *ServerError
-	errors.As(e, &se)
+	e := resp.Clean(re)
 	switch {
 	// A key of another type blocks the lock as a held key does: this is a vote, and not a fault.
-	case se.Code == "WRONGTYPE":
+	case resp.Code(e) == "WRONGTYPE":
 		return command.Reply{Outcome: command.Refused, Err: command.ErrForeignKey}
 	// Nothing was written, so there is nothing to undo on this node.
-	case executedNothing[se.Code], plainFailure(se.Text):
+	case resp.Unexecuted(e), plainFailure(e.Error()):
 		return command.Reply{Outcome: command.Failed, Err: e}
 	}
 	return command.Reply{Outcome: command.Unknown, Err: e}
@@ -298,52 +282,4 @@ func plainFailure(text string) bool {
 // versions and Valkey word it differently.
 func deniedInScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
-}
-
-// serverError returns redigo's error with its code separated, and with a text that may be shown.
-// The text has no arguments of an unknown command, which a server repeats, and nothing that has
-// the form of a token. It is printable and bounded in length.
-func serverError(err error) error {
-	var re redis.Error
-	if !errors.As(err, &re) {
-		return err
-	}
-	text := tokenLike.ReplaceAllString(withoutArgs(re), "…")
-	// Cloned, so that the error keeps no larger buffer alive.
-	return &ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(oneline.Printable(text))}
-}
-
-// tokenLike matches the random part of a token, also in lower case.
-var tokenLike = regexp.MustCompile(`\b(?:[A-Z2-7]{26}|[a-z2-7]{26})\b`)
-
-// withoutArgs returns an error's text without the arguments that a server repeats.
-func withoutArgs(err error) string {
-	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
-	return text
-}
-
-// shownError returns an error as reports show it.
-func shownError(err error) string { return oneline.Printable(serverError(err).Error()) }
-
-// maxCode bounds the length of a code.
-const maxCode = 32
-
-// code returns a reply's first word if that is a code (capital letters), otherwise an empty
-// string. Redis before 7 wraps errors of scripts in text of its own, with the code behind a dash.
-func code(text string) string {
-	first, _, _ := strings.Cut(text, " ")
-	if strings.Trim(first, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(first) > maxCode {
-		return "" // not a code: it may be anything
-	}
-	if first != "ERR" {
-		return first
-	}
-	// Only known codes are taken out of a text, because a script's arguments may contain words with
-	// a dash.
-	for word := range strings.FieldsSeq(text) {
-		if c, ok := strings.CutPrefix(word, "-"); ok && executedNothing[c] || ok && c == "WRONGTYPE" {
-			return c
-		}
-	}
-	return first
 }

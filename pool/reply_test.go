@@ -184,19 +184,6 @@ func TestAnUnexpectedReplyShowsNoToken(t *testing.T) {
 		`pool: unexpected reply "`+strings.Repeat("Q", 40)+`"`)
 }
 
-// A server may show a client the token of another, in upper or lower case.
-func TestNoErrorOfAServerShowsAToken(t *testing.T) {
-	token := command.NewToken("owner")
-	random := token[len("owner:"):]
-	for _, said := range []string{token, random, strings.ToLower(random), "'" + token + "'", "k=" + random + ","} {
-		shown := decode(&pinging().Command, nil, redis.Error("ERR somebody set "+said), "").Err.Error()
-		require.Contains(t, shown, "ERR somebody set ")
-		require.NotContains(t, strings.ToUpper(shown), random)
-	}
-	const words = "NOSCRIPT No matching script. 4F2A7BBD0F3C4D1E9A8B7C6D5E4F3A2B1C0D9E8F UNSUBSCRIBEUNSUBSCRIBEUNSUBSCRIBE"
-	require.EqualError(t, serverError(redis.Error(words)), words)
-}
-
 // Redis accepts a PX of 9e18 (docs/dev/hazards.md H23), which is more than a Duration can hold.
 func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
 	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1, math.MaxInt64 / 1_000_000} {

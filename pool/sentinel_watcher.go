@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
@@ -170,10 +171,10 @@ func address(reply any, err error) (string, error) {
 	switch {
 	// This is an answer and not a failure. It replaces the earlier answer of this Sentinel, which
 	// then no longer counts.
-	case errors.Is(err, redis.ErrNil) || err != nil && answeredBy(serverError(err), "IDONTKNOW"):
+	case errors.Is(err, redis.ErrNil) || resp.Code(err) == "IDONTKNOW":
 		return "", nil
 	case err != nil:
-		return "", serverError(err)
+		return "", resp.Clean(err)
 	case len(parts) != 2:
 		return "", errNoAddress
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // Probes of parked undos come after 20 ms, then at doubling intervals up to a second, because nothing
@@ -63,6 +64,6 @@ func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times
 // permissionDenied reports whether an error says that the user lacks a permission, so that no
 // retry helps. Servers send no code if a script does what the user may not.
 func permissionDenied(err error) bool {
-	var se *ServerError
+	var se *resp.ServerError
 	return errors.As(err, &se) && (se.Code == "NOPERM" || deniedInScript(se.Text))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // wrapConfig returns the Config of a wrapped pool, with a placeholder for the address, which the
@@ -128,7 +129,7 @@ func ofWrapped(err error) error {
 		err = noGreeting(nil, false, err)
 		return dialError{text: oneline.Printable(err.Error()), cause: err}
 	}
-	se := &ServerError{Code: code(string(re))}
+	se := &resp.ServerError{Code: resp.Code(re)}
 	se.Text = strings.TrimSpace(se.Code + " (the server's text is not shown: it may repeat a password)")
 	return dialError{text: se.Text, cause: se}
 }

@@ -72,7 +72,7 @@ type Conn interface {
 	Close()
 }
 
-// Call is a command, and what takes its reply. An error of the server has the type *pool.ServerError.
+// Call is a command, and what takes its reply. Of an error of the server, errors.As finds the *pool.ServerError.
 type Call struct {
 	Name string
 	Args []any

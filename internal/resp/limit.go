@@ -1,4 +1,5 @@
-// Package resp bounds the replies of Redis servers before a client parses them.
+// Package resp bounds the replies of Redis servers before a client parses them, and cleans their
+// errors before anybody sees them.
 //
 // A RESP2 header announces how much follows, and parsers allocate what it says: one reply
 // of a few bytes, as `$1099511627776`, ends a process. A [Scanner] reads the bytes on their
