@@ -216,27 +216,3 @@ func FuzzReplies(f *testing.F) {
 		_ = c.Close()
 	})
 }
-
-// Servers repeat what they were sent, and a proxy may send anything.
-func TestNoErrorShowsTheCommandsToken(t *testing.T) {
-	const token = "me:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	for _, says := range []string{
-		"ERR unknown command 'EVALSHA', with args beginning with: 'hash' '1' 'k' '" + token + "' ",
-		"ERR wrong: " + token, "SOMECODE " + token + " " + token, token, "+" + token, "+OK " + token, "+" + strings.Repeat("x", 25) + token, "$29\r\n" + token,
-		"ERR " + strings.Repeat("x", 495) + token, // cut off within the token
-	} {
-		for name, c := range map[string]*call{
-			"acquire": acquiring(token, time.Second, "k"), "release": releasing(token, "k"), "extend": extending(token, time.Second, "k"),
-		} {
-			var r command.Reply
-			if status, ok := strings.CutPrefix(says, "+"); ok {
-				r = decode(&c.Command, status, nil, "")
-			} else {
-				r = decode(&c.Command, nil, redis.Error(says), "")
-			}
-			require.Error(t, r.Err)
-			require.NotContains(t, r.Err.Error(), token, "%s: %s", name, says)
-			require.NotContains(t, r.Err.Error(), "ABCDEFGH", "%s: %s", name, says)
-		}
-	}
-}

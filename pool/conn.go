@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
 )
@@ -140,7 +141,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	if err != nil && kind.redirect(pc, c, err) {
 		return
 	}
-	r := kind.checkReply(c, pc.raw.address, decode(c, v, err, pc.raw.password))
+	r := kind.checkReply(c, pc.raw.address, reply.Decode(c, v, err, pc.raw.password))
 	if unscripted(c, r) && c.UnmarkForEval() {
 		pc.pipeline.requeue(c)
 		return

@@ -30,7 +30,6 @@ package pool
 //	write.go              the writer, and its batches
 //	merge.go              commands that are sent in one call
 //	coalesce.go           collects what redigo writes into one system call
-//	reply.go              from Redis replies to votes
 //	bounded.go            bounds replies before redigo parses them
 //	watchdog.go           ends a connection whose peer is silent
 //	undo.go               whether an undo is sent again
@@ -64,4 +63,4 @@ package pool
 //	cluster_subscription.go  the channels of a Cluster, each at the master of its slot
 //	cluster_masters.go    all masters, and a ping to each
 //
-// Package internal/command has the commands and replies.
+// Package internal/command has the commands and replies, internal/reply what a server's reply means.

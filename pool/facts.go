@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
@@ -47,7 +48,8 @@ func (f *facts) parse(reply any, err error) (loading bool) {
 // parseMarker reads the reply to GET of the marker. A missing marker is no error, but an empty one
 // is.
 func (f *facts) parseMarker(reply any, err error) {
-	marker, err := markerText(reply, err)
+	text, err := redis.Bytes(reply, err)
+	marker := guard.Text(text)
 	f.Marker, f.MarkerUnread = marker, ""
 	switch {
 	// No marker: the node is new, or was emptied.
@@ -57,17 +59,6 @@ func (f *facts) parseMarker(reply any, err error) {
 	case marker == "":
 		f.MarkerUnread = "it is empty"
 	}
-}
-
-// maxMarker is in bytes, and longer than any marker of this library: a node's name has up to 255
-// bytes, which are escaped.
-const maxMarker = 2 << 10
-
-// markerText returns the text of a marker. One that is too long is truncated, which makes it
-// invalid.
-func markerText(reply any, err error) (string, error) {
-	text, err := redis.Bytes(reply, err)
-	return string(text[:min(len(text), maxMarker)]), err
 }
 
 // shownError returns an error as reports show it.

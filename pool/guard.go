@@ -185,7 +185,7 @@ func (g *guardState) whyNotVotingLocked(now clock.Instant) error {
 	case g.until != 0:
 		return &QuarantineError{Node: g.conn.pipeline.node.cfg.Name, Remaining: max(0, g.until.Sub(now))}
 	}
-	return errUnmarked
+	return command.ErrUnmarked
 }
 
 // notVotingLocked returns why the server does not vote, as far as this connection knows its marker. It
@@ -199,7 +199,7 @@ func (g *guardState) notVotingLocked() error {
 
 // isUnmarked reports whether a command found another marker than the expected one.
 func isUnmarked(c *command.Command, r command.Reply) bool {
-	return c.Guarded && r.Err != nil && (resp.Code(r.Err) == "UNMARKED" || errors.Is(r.Err, errUnmarked))
+	return c.Guarded && r.Err != nil && (resp.Code(r.Err) == "UNMARKED" || errors.Is(r.Err, command.ErrUnmarked))
 }
 
 // answerUnmarked answers such a command with the reason. If the reason is not known yet it asks the

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,10 +8,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
-
-// errUnmarked is why a command does not count under the restart guard as long as the state of the
-// node's marker is unknown. An acquisition asks for the state. A query of the holders does not.
-var errUnmarked = errors.New("pool: node is not admitted by the restart guard (new or restarted); the next acquisition starts its quarantine")
 
 // mismatchError reports that the node's guard is not this client's. The text begins with what to do.
 type mismatchError string

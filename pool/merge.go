@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
@@ -129,8 +130,8 @@ var errMergedReply = errors.New("pool: unexpected reply to merged commands")
 // error's code proves that the script wrote nothing, the acquire may have been executed. A permission
 // proves nothing: it may be missing for the key of another acquire only.
 func mergedAcquireError(err error) error {
-	if e := resp.Clean(err); !resp.Unexecuted(e) || permissionDenied(e) {
-		return e // no redis.Error, which classifyError would sort
+	if e := resp.Clean(err); !resp.Unexecuted(e) || reply.Denied(e) {
+		return e // no redis.Error, which Decode would sort
 	}
 	return err
 }
@@ -163,14 +164,14 @@ func mergedAcquireValid(c *command.Command, v any) bool {
 	if err, ok := v.(redis.Error); ok {
 		return strings.HasPrefix(string(err), "ERR redlock: ")
 	}
-	return decodeReply(c, v, nil).Outcome != command.Unknown
+	return reply.Decode(c, v, nil, "").Outcome != command.Unknown
 }
 
 // mergedResult returns the reply that the command i would have had by itself.
 func mergedResult(v any, i int) (any, error) {
 	const missing, one, unknown, awaited = int64(0), int64(1), int64(3), int64(5)
 	switch v := v.(type) {
-	case []byte: // see decodeRelease
+	case []byte: // see decodeRelease in internal/reply
 		return [...]any{missing, one, awaited, unknown}[v[i]-'0'], nil
 	case []any:
 		if err, ok := v[i].(redis.Error); ok {
@@ -193,7 +194,7 @@ func (pc *pipeConn) afterFailedMerge(kind command.MergeKind, err error) {
 		state.on = false
 	case resp.Code(err) == "NOSCRIPT":
 		state.evalNext = true
-	case permissionDenied(err) || !resp.Unexecuted(err) || resp.Code(err) == "CROSSSLOT":
+	case reply.Denied(err) || !resp.Unexecuted(err) || resp.Code(err) == "CROSSSLOT":
 		state.on = false
 	}
 }

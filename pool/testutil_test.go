@@ -173,6 +173,40 @@ func inspecting(keys ...string) *call {
 
 func pinging() *call { return newCall(command.NewPing) }
 
+// aHint is a client's time in 2026.
+const aHint = int64(1_790_000_000_000_000)
+
+func counting(token string, keys []string) *command.LockArgs {
+	t := terms(token, keys)
+	t.SetCounters(false)
+	return t
+}
+
+func fencing(token string, ttl time.Duration, keys ...string) *call {
+	return newCall(func(r *command.Request) {
+		command.NewFencedAcquire(r, counting(token, keys), ttl, mostTTL, aHint, time.Second)
+	})
+}
+
+func confirming(token string, keys ...string) *call {
+	return newCall(func(r *command.Request) { command.NewConfirm(r, counting(token, keys), aHint) })
+}
+
+// oneOfEach returns a call of each operation: of one key, and of two where that is another command.
+func oneOfEach() map[string]*call {
+	return map[string]*call{
+		"SET":     acquiring("A", time.Second, "k"),
+		"acquire": acquiring("A", time.Second, "k", "l"),
+		"extend":  extending("A", time.Second, "k"),
+		"release": releasing("A", "k", "l"),
+		"shorten": shortening("A", time.Second, "k", "l"),
+		"inspect": inspecting("k"),
+		"ping":    pinging(),
+		"fence":   fencing("A", time.Second, "k"),
+		"confirm": confirming("A", "k", "l"),
+	}
+}
+
 // join gives a node to a Locker, also one that has another Locker.
 func join(n *Node, m command.Membership) {
 	m.Clock = n.cfg.Clock

@@ -1,11 +1,10 @@
 package pool
 
 import (
-	"errors"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/reply"
 )
 
 // Probes of parked undos come after 20 ms, then at doubling intervals up to a second, because nothing
@@ -40,7 +39,7 @@ func (pl *pipeline) requeue(c *command.Command) {
 // command's not-after instant. An undo is not parked if the user lacks the permission, which no
 // repetition cures, or if it has nothing to undo, or if there is no room.
 func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (retrying bool) {
-	failed := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !permissionDenied(r.Err)
+	failed := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !reply.Denied(r.Err)
 	// The usual case needs no lock. The reader, which calls retry, also adds to unacked.
 	if !failed && c.Retries == 0 && !pl.unacked.some.Load() {
 		return false
@@ -60,10 +59,3 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (re
 // retryDelay returns the pause after so many repetitions: 20 ms, doubled each time, at most 1 s.
 // The count is bounded, so that the shift does not overflow.
 func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times, 10), maxRetryDelay) }
-
-// permissionDenied reports whether an error says that the user lacks a permission, so that no
-// retry helps. Servers send no code if a script does what the user may not.
-func permissionDenied(err error) bool {
-	var se *resp.ServerError
-	return errors.As(err, &se) && (se.Code == "NOPERM" || deniedInScript(se.Text))
-}

@@ -160,7 +160,7 @@ func (n *Node) releaseUndo() {
 // answer says so, and it was sent once, to this server. Its undo, which is queued behind it, has
 // nothing to undo. Only the reader calls it, so that unexecuted needs no lock.
 func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
-	// Failed says that nothing was executed (see classifyError and mergedAcquireError).
+	// Failed says that nothing was executed (see internal/reply).
 	if r.Outcome != command.Failed || c.Op != command.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
 		return
 	}

@@ -20,6 +20,9 @@ var (
 	// than this one: another list of nodes, another maxTTL, another name for the node, or no
 	// guard here. Like any wrong setting, waiting does not help (docs/dev/hazards.md H40, H112).
 	ErrGuardMismatch = errors.New("the node's restart guard is not this client's")
+	// ErrUnmarked is why a command does not count under the restart guard as long as the state of the
+	// node's marker is unknown. An acquisition asks for the state. A query of the holders does not.
+	ErrUnmarked = errors.New("pool: node is not admitted by the restart guard (new or restarted); the next acquisition starts its quarantine")
 	// ErrGivenUp reports that the attempt was decided before the command was sent.
 	ErrGivenUp = errors.New("given up before it was sent")
 )

@@ -79,7 +79,7 @@ var (
 	}
 
 	// acquireFencedScripts also increases every counter to one number, and returns that number
-	// relative to the hint: see decodeFence in package pool.
+	// relative to the hint: see decodeFence in internal/reply.
 	acquireFencedScripts = scriptPair{
 		plain:   script("acquire+fence", "26036524028550794ee4e25ace337faa40f9a33e", fenced, bounds, free, bump, take, raiseAll),
 		guarded: script("acquire+fence+guard", "526fe1b2c6794072b173256399dc4ae11b8f131d", fencedGuarded, marked, bounds, free, bump, take, raiseAll),
@@ -116,7 +116,7 @@ var (
 	releaseScripts = scriptPair{plain: script("release", "800b8e3392c1c0588e9cea785c3fd41e20c3a31e", plain, giveBack(""))}
 
 	// announceScripts is a release that announces the freed keys, and passScripts one that only checks
-	// whether other processes wait: see decodeRelease.
+	// whether other processes wait: see decodeRelease in internal/reply.
 	announceScripts = scriptPair{plain: script("release+announce", "e715a1df7b5464519b25c09fa6a8c054cb64f943", plain, giveBack(announce))}
 	passScripts     = scriptPair{plain: script("release+pass", "dfc243ec0bed0c9336cfde6d861406515e8693ae", plain, giveBack(pass))}
 

@@ -23,6 +23,13 @@ type Marker struct {
 	Until int64
 }
 
+// maxText is in bytes, and longer than any marker of this library: a node's name has up to 255
+// bytes, which are escaped.
+const maxText = 2 << 10
+
+// Text returns a marker as a server sent it. One that is too long is truncated, which makes it invalid.
+func Text(sent []byte) string { return string(sent[:min(len(sent), maxText)]) }
+
 // ParseMarker parses a marker. Its error says what is wrong, without the text. No client of this
 // version lets a node with such a marker vote.
 func ParseMarker(text string) (Marker, error) {

@@ -1,4 +1,4 @@
-package pool
+package reply
 
 import (
 	"testing"
@@ -8,25 +8,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 )
-
-// aHint is a client's time in 2026.
-const aHint = int64(1_790_000_000_000_000)
-
-func counting(token string, keys []string) *command.LockArgs {
-	t := terms(token, keys)
-	t.SetCounters(false)
-	return t
-}
-
-func fencing(token string, ttl time.Duration, keys ...string) *call {
-	return newCall(func(r *command.Request) {
-		command.NewFencedAcquire(r, counting(token, keys), ttl, mostTTL, aHint, time.Second)
-	})
-}
-
-func confirming(token string, keys ...string) *call {
-	return newCall(func(r *command.Request) { command.NewConfirm(r, counting(token, keys), aHint) })
-}
 
 func TestAFenceIsReadAsSeenFromTheHint(t *testing.T) {
 	const limit = 1 << 53
@@ -68,7 +49,7 @@ func TestAFenceIsReadAsSeenFromTheHint(t *testing.T) {
 func TestAConfirmationIsYesOrNo(t *testing.T) {
 	c := confirming("A", "k", "l")
 	for reply, outcome := range map[int64]command.Outcome{0: command.Refused, 1: command.Granted, 2: command.Unknown, -1: command.Unknown} {
-		require.Equal(t, outcome, decode(&c.Command, reply, nil, "").Outcome, reply)
+		require.Equal(t, outcome, Decode(c, reply, nil, "").Outcome, reply)
 	}
 }
 
@@ -77,7 +58,7 @@ func TestTheUsualFenceCostsNoAllocation(t *testing.T) {
 	var r command.Reply
 	for _, reply := range []int64{0, 1, 2, 255} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			r = decode(&c.Command, reply, nil, "")
+			r = Decode(c, reply, nil, "")
 		}), reply)
 	}
 	require.Equal(t, command.Granted, r.Outcome)

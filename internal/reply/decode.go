@@ -1,10 +1,10 @@
-package pool
+// Package reply turns what a server answered into a vote.
+package reply
 
 import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,9 +15,9 @@ import (
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
-// decode turns a reply, as redigo returns it, into a vote. A server may repeat what it was sent,
-// so no error of decode shows the command's token or the connection's password.
-func decode(c *command.Command, v any, err error, password string) command.Reply {
+// Decode turns a reply, as redigo returns it, into a vote. A server may repeat what it was sent,
+// so no error of it shows the command's token or the connection's password.
+func Decode(c *command.Command, v any, err error, password string) command.Reply {
 	if err != nil {
 		err = resp.Withhold(err, password)
 	}
@@ -32,7 +32,7 @@ func decode(c *command.Command, v any, err error, password string) command.Reply
 // decodeReply decodes a reply whose error and status are redacted.
 func decodeReply(c *command.Command, v any, err error) command.Reply {
 	if err != nil {
-		return classifyError(err)
+		return classify(err)
 	}
 	// Each operation accepts only the replies that its command can have. Anything else is Unknown,
 	// and its keys are undone.
@@ -51,7 +51,7 @@ func decodeReply(c *command.Command, v any, err error) command.Reply {
 	case command.Extend, command.Confirm, command.Repair:
 		// -1 says that the marker is not the one that the command expected.
 		if c.Guarded && v == int64(-1) {
-			return command.Reply{Outcome: command.Unknown, Err: errUnmarked}
+			return command.Reply{Outcome: command.Unknown, Err: command.ErrUnmarked}
 		}
 		return decodeCount(v, 1)
 	case command.Release, command.Shorten, command.Sweep:
@@ -150,7 +150,9 @@ func decodeMarkerStatus(v any) command.Reply {
 		if a.Status = guard.Marked; word == "foreign" {
 			a.Status = guard.Foreign
 		}
-		a.Marker, err = markerText(list[1], nil)
+		var text []byte
+		text, err = redis.Bytes(list[1], nil)
+		a.Marker = guard.Text(text)
 	case word == "quarantined" && len(list) == 3:
 		left, err1 := redis.Int64(list[1], nil)
 		began, err2 := redis.Int64(list[2], nil)
@@ -241,45 +243,4 @@ func unexpectedReply(v any) command.Reply {
 		shown = fmt.Sprintf("%.40q", v)
 	}
 	return command.Reply{Outcome: command.Unknown, Err: fmt.Errorf("pool: unexpected reply %s", shown)}
-}
-
-// classifyError classifies an error reply. An error that is not the server's leaves open whether the
-// command was executed.
-func classifyError(err error) command.Reply {
-	var re redis.Error
-	if !errors.As(err, &re) {
-		return command.Reply{Outcome: command.Unknown, Err: err}
-	}
-	// The text is cleaned first, so that no later use of the error can show a token.
-	e := resp.Clean(re)
-	switch {
-	// A key of another type blocks the lock as a held key does: this is a vote, and not a fault.
-	case resp.Code(e) == "WRONGTYPE":
-		return command.Reply{Outcome: command.Refused, Err: command.ErrForeignKey}
-	// Nothing was written, so there is nothing to undo on this node.
-	case resp.Unexecuted(e), plainFailure(e.Error()):
-		return command.Reply{Outcome: command.Failed, Err: e}
-	}
-	return command.Reply{Outcome: command.Unknown, Err: e}
-}
-
-// plainFailure reports whether an error without a code of its own surely came before anything was
-// executed.
-func plainFailure(text string) bool {
-	for _, p := range []string{
-		"ERR unknown command", "ERR redlock: ", "ERR invalid expire time", "ERR max number of clients",
-		"ERR wrong number of arguments",
-	} {
-		if strings.HasPrefix(text, p) {
-			return true
-		}
-	}
-	return deniedInScript(text)
-}
-
-// deniedInScript reports whether an error without a code says that the user may not do what a
-// script tried. Redis 7 begins with this text, Redis 6 puts the position before it, and newer
-// versions and Valkey word it differently.
-func deniedInScript(text string) bool {
-	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
