@@ -231,6 +231,16 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 		"SET": func(t *testing.T, n *Node) string {
 			return acquiring(command.NewToken(""), time.Second, "k").on(n).reply(t).Err.Error()
 		},
+		"EVALSHA": func(t *testing.T, n *Node) string { // of two merged acquires
+			inLocker(n)
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			synctest.Wait()
+			a, b := fencing("A", time.Second, "a"), fencing("B", time.Second, "b")
+			together(n, a, b)
+			shown := a.reply(t).Err.Error() + b.reply(t).Err.Error()
+			require.Equal(t, int64(2), n.Stats().Unmerged)
+			return shown
+		},
 		"INFO": func(t *testing.T, n *Node) string { return pinging().on(n).reply(t).Err.Error() },
 		"SUBSCRIBE": func(_ *testing.T, n *Node) string {
 			ended := make(downs, 10)

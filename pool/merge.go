@@ -118,7 +118,7 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 			c.MarkResend()
 			pc.pipeline.requeue(c)
 		default:
-			pc.handleReply(c, nil, mergedAcquireError(err))
+			pc.handleReply(c, nil, mergedAcquireError(err, pc.raw.password))
 		}
 	}
 	return nil
@@ -129,8 +129,8 @@ var errMergedReply = errors.New("pool: unexpected reply to merged commands")
 // mergedAcquireError returns the error of an acquire whose call was answered by an error. Unless the
 // error's code proves that the script wrote nothing, the acquire may have been executed. A permission
 // proves nothing: it may be missing for the key of another acquire only.
-func mergedAcquireError(err error) error {
-	if e := resp.Clean(err); !resp.Unexecuted(e) || reply.Denied(e) {
+func mergedAcquireError(err error, password string) error {
+	if e := resp.Clean(resp.Withhold(err, password)); !resp.Unexecuted(e) || reply.Denied(e) {
 		return e // no redis.Error, which Decode would sort
 	}
 	return err
