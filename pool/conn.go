@@ -47,7 +47,8 @@ type incoming struct {
 	answering     []*command.Command       // written, in order
 	next          int                      // the first of answering without a reply
 	callsAnswered int64                    // that were read
-	oneCall       []*command.Command       // of handleMergedReply
+	oneCall       []*command.Command       // of handleMergedReply,
+	parts         []reply.Part             // and what its reply means for each
 	unexecuted    map[string]clock.Instant // see noteAcquire
 }
 

@@ -1,11 +1,7 @@
 package pool
 
 import (
-	"bytes"
-	"errors"
 	"strings"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
@@ -87,99 +83,29 @@ func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
 	m.aside = m.aside[:0]
 }
 
-// handleMergedReply answers the commands of one call, of which first is the first. If the reply makes
-// no sense, nothing is known about any of them, and handleMergedReply returns the error with which the
-// connection ends.
-func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) error {
+// handleMergedReply answers the commands of one call, of which first is the first, or sends them again. It
+// returns the error with which the connection ends if the reply makes no sense.
+func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) (nonsense error) {
 	pc.oneCall = append(pc.oneCall[:0], first)
 	for len(pc.oneCall) < int(first.Merged) {
 		pc.oneCall = append(pc.oneCall, pc.nextAnswered()) // all were written together
 	}
-	all := pc.oneCall
-	defer clear(all) // as nextAnswered does
-	why := resp.Clean(err)
 	if err != nil {
-		pc.afterFailedMerge(first.MergeKind(), why)
-		pc.pipeline.node.count.unmerged.Add(int64(len(all)))
-	} else if !mergedReplyValid(all, v) {
-		err = errMergedReply
-		for _, c := range all {
-			pc.handleReply(c, nil, err)
-		}
-		return err
+		pc.afterFailedMerge(first.MergeKind(), resp.Clean(err))
+		pc.pipeline.node.count.unmerged.Add(int64(len(pc.oneCall)))
 	}
-	for i, c := range all {
-		switch {
-		case err == nil:
-			v, err := mergedResult(v, i)
-			pc.handleReply(c, v, err)
-		case c.Op.Undoes() && resp.Code(why) != "NOSCRIPT":
-			// It is sent again by itself, with the result of an undo that may have been executed before.
+	pc.parts, nonsense = reply.Merged(pc.parts[:0], pc.oneCall, v, err, pc.raw.password)
+	for i, p := range pc.parts {
+		if c := pc.oneCall[i]; p.Again {
 			c.MarkResend()
 			pc.pipeline.requeue(c)
-		default:
-			pc.handleReply(c, nil, mergedAcquireError(err, pc.raw.password))
+		} else {
+			pc.handleReply(c, p.Value, p.Err)
 		}
 	}
-	return nil
-}
-
-var errMergedReply = errors.New("pool: unexpected reply to merged commands")
-
-// mergedAcquireError returns the error of an acquire whose call was answered by an error. Unless the
-// error's code proves that the script wrote nothing, the acquire may have been executed. A permission
-// proves nothing: it may be missing for the key of another acquire only.
-func mergedAcquireError(err error, password string) error {
-	if e := resp.Clean(resp.Withhold(err, password)); !resp.Unexecuted(e) || reply.Denied(e) {
-		return e // no redis.Error, which Decode would sort
-	}
-	return err
-}
-
-// mergedReplyValid reports whether v is a reply to a call of all these commands: their number, or one
-// value for each.
-func mergedReplyValid(all []*command.Command, v any) bool {
-	switch v := v.(type) {
-	case int64:
-		return v == int64(len(all))
-	case []byte:
-		return all[0].Op == command.Release && len(v) == len(all) && len(bytes.Trim(v, "0123")) == 0
-	case []any:
-		if all[0].Op != command.Acquire || len(v) != len(all) {
-			return false
-		}
-		for i, c := range all {
-			if !mergedAcquireValid(c, v[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
-}
-
-// mergedAcquireValid reports whether v can be the result of an acquire: a vote, or an error of our
-// scripts.
-func mergedAcquireValid(c *command.Command, v any) bool {
-	if err, ok := v.(redis.Error); ok {
-		return strings.HasPrefix(string(err), "ERR redlock: ")
-	}
-	return reply.Decode(c, v, nil, "").Outcome != command.Unknown
-}
-
-// mergedResult returns the reply that the command i would have had by itself.
-func mergedResult(v any, i int) (any, error) {
-	const missing, one, unknown, awaited = int64(0), int64(1), int64(3), int64(5)
-	switch v := v.(type) {
-	case []byte: // see decodeRelease in internal/reply
-		return [...]any{missing, one, awaited, unknown}[v[i]-'0'], nil
-	case []any:
-		if err, ok := v[i].(redis.Error); ok {
-			return nil, err
-		}
-		return v[i], nil
-	}
-	return one, nil
+	clear(pc.oneCall) // as nextAnswered does
+	clear(pc.parts)
+	return nonsense
 }
 
 // afterFailedMerge decides how the connection sends later commands of this kind. After an error of the

@@ -346,12 +346,10 @@ func TestAMergedScriptThatIsLostIsSentByItsText(t *testing.T) {
 	})
 }
 
-// Only the number of releases, or one valid character for each, is a reply. Any other one says
-// nothing about any release. The connection ends, and the releases are sent again on the next one.
+// Such a reply says nothing about any release. The connection ends, and the releases are sent again on the next
+// one.
 func TestAReplyToAMergedCallThatMakesNoSenseEndsTheConnection(t *testing.T) {
-	for _, reply := range []string{
-		":0", ":1", ":3", ":-2", "+OK", "$-1", "$1\r\n1", "$3\r\n111", "$2\r\n14", "$2\r\n1x", "$2\r\n1\x00", "$0\r\n", "*2\r\n:1\r\n:1", "*0",
-	} {
+	for _, reply := range []string{":1", "$2\r\n14", "*2\r\n:1\r\n:1"} {
 		t.Run(reply, func(t *testing.T) {
 			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				m.Set("a", "T", longTTL)

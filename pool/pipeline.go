@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
@@ -196,7 +197,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
 	err = pc.run()
-	if errors.Is(err, errProtocol) || errors.Is(err, errMergedReply) || errors.Is(err, ErrReplyLimit) {
+	if errors.Is(err, errProtocol) || errors.Is(err, reply.ErrMerged) || errors.Is(err, ErrReplyLimit) {
 		pl.node.count.violations.Add(1)
 	}
 	left := pl.detach(pc)
