@@ -285,8 +285,13 @@ check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## w
 .PHONY: ci
 ci: export GOFLAGS := $(GOFLAGS) $(filter-out -race=false,$(RACE))
 ci: ## what CI runs: about 15 minutes
-	scripts/together '$(MAKE) hazards mutants-check docs-check' '$(MAKE) tidy-check api-check notice-check'
+	scripts/together '$(MAKE) hazards mutants-check docs-check' '$(MAKE) tidy-check api-check notice-check' '$(MAKE) proof'
 	scripts/together 'nice -n 19 $(MAKE) lint vet-platforms fuzz FUZZTIME=5s' '$(MAKE) test sim SIM=1000 TESTFLAGS=-vet=off && $(MAKE) test-manifests TESTFLAGS=-vet=off'
+
+.PHONY: proof
+proof: ## check the proof of exclusion and fences from nothing, by Coq: half a minute
+	@command -v coqc >/dev/null || { echo "proof: there is no coqc: install Coq 8.16 (coq in Debian)" >&2; exit 1; }
+	$(MAKE) -C proof -j 2
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)

@@ -1,0 +1,100 @@
+(* The promises, each with all that it assumes. Read this file first, after Model.v.
+
+   [assuming l] in a run means: no event of the run breaks an assumption of the list l. Events that break others may happen. *)
+From Coq Require Import ZArith List Bool Arith.
+From Redlock Require Import Model Exclusion Release Fences OrderedFences Clocks Worlds.
+Import ListNotations.
+Open Scope Z_scope.
+
+Definition assuming (l : list assumption) (a : assumption) := negb (existsb (fun b => if assumption_eq a b then true else false) l).
+
+(* The hypotheses on the lock and on its surroundings.
+   right: it makes none of the mistakes. monotonic: clients' clocks are not set back. within_drift: while a client measures a TTL less its
+   allowance, a node measures less than the TTL. same_nodes: all clients are configured with the same nodes. *)
+Definition as_described w := right w /\ monotonic w /\ within_drift w /\ same_nodes w.
+Definition all_guarded w := forall c, guarded w c = true.
+
+Ltac given H := destruct H as [Hright [Hmono [Hdrift Hsame]]].
+
+(* 1. EXCLUSION. Two valid locks with a name in common are one lock, in the hands of one client: at every instant t after any run. *)
+Theorem promise_exclusion w tr s t c a d b x : as_described w ->
+  run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init tr = Some s -> now s <= t ->
+  valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
+Proof. intros H. given H. eapply exclusion; eauto; try reflexivity; intros L; discriminate L. Qed.
+
+(* … as users see it: while a client uses a lock and does not detach it, nobody uses another lock on the name. *)
+Theorem promise_uses w p q1 q2 t1 t2 t3 c a d b x s : as_described w ->
+  run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init (p ++ (t1, Use c a) :: q1 ++ (t2, Use d b) :: q2 ++ [(t3, Use c a)]) = Some s ->
+  forallb (fun e => stays c a (snd e)) (q1 ++ q2) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
+Proof. intros H. given H. eapply uses_exclude; eauto; try reflexivity; intros L; discriminate L. Qed.
+
+(* 2. RELEASES. The end, the release or the undo of one token changes no key of another token, and no other lock's validity. *)
+Theorem promise_releases w s t e s' tok b : right w -> gives_up e tok -> step w s (t, e) = Some s' -> b <> tok ->
+  (forall n x z, key s n x = Some (b, z) -> key s' n x = Some (b, z)) /\ (forall u c, valid w s' u c b = valid w s u c b).
+Proof. intros H. now apply releases_are_harmless. Qed.
+
+(* … So a majority keeps a valid lock, and its keys do not expire before its validity is over. *)
+Theorem promise_held w tr s t c a x : as_described w ->
+  run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init tr = Some s -> now s <= t -> valid w s t c a = true -> In x (names w a) ->
+  exists nodes, incl nodes (members w c) /\ (length (members w c) < 2 * length nodes)%nat /\
+    forall n, In n nodes -> exists e, key s n x = Some (a, e) /\ ms w n t < e.
+Proof.
+  intros H R Ht V X. given H. destruct (held w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce])) with (tr := tr) (s := s) (t := t) (c := c) (a := a) (x := x)
+    as [l [L1 [L2 L3]]]; auto; try reflexivity; [intros L; discriminate L|].
+  exists l. repeat split; auto. intros n N. destruct (L3 n N) as [K|[K _]]; [exact K|discriminate K].
+Qed.
+
+(* … And a node that executed a release or an undo has no key with that token afterwards. *)
+Theorem promise_nothing_left w tr s n x tok e : right w ->
+  run w (assuming [NodesRemember; MarkerHonest; InOrder]) init tr = Some s -> In (n, x, tok) (undone s) -> key s n x <> Some (tok, e).
+Proof. intros H. eapply nothing_left_behind; eauto; reflexivity. Qed.
+
+(* 3. EXCLUSION WITH NODES THAT FORGET, under the restart guard. Any node may lose everything, or come back with any older data, at any
+   time and as often as it likes. 5. Runs may have repairs at any time: here and above. *)
+Theorem promise_guarded_exclusion w tr s t c a d b x : as_described w -> all_guarded w ->
+  run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init tr = Some s -> now s <= t ->
+  valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
+Proof. intros H G. given H. eapply exclusion; eauto; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
+
+(* 4. FENCES, whatever clocks show and whichever keys vanish, while nodes remember their counters. *)
+Theorem promise_fences_differ w tr s a b Fa Fb : right w -> same_nodes w ->
+  run w (assuming [NodesRemember; MarkerHonest; ExecutedOnce]) init tr = Some s ->
+  In (a, Fa) (fences s) -> In (b, Fb) (fences s) -> a <> b -> share w a b -> Fa <> Fb.
+Proof. intros H S. eapply fences_differ; eauto; reflexivity. Qed.
+
+(* … larger than the fence of every lock that was acquired before any node counted for this one. *)
+Theorem promise_fences_increase w tr q s s' a b Fa Fb : right w -> same_nodes w ->
+  run w (assuming [NodesRemember; MarkerHonest; ExecutedOnce]) init tr = Some s -> run w (assuming [NodesRemember; MarkerHonest; ExecutedOnce]) s q = Some s' ->
+  In (a, Fa) (fences s) -> (forall n v, ~ In (n, b, v) (numbers s)) -> In (b, Fb) (fences s') -> share w a b -> Fa < Fb.
+Proof. intros H S. eapply fences_increase; eauto; reflexivity. Qed.
+
+(* … While exclusion holds: of all fences, the newest first, each is larger than all older ones of locks with a name in common. *)
+Theorem promise_fences_in_order w tr s l1 b Fb l2 a Fa : as_described w ->
+  run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce; ExecutedOnce]) init tr = Some s ->
+  fences s = l1 ++ (b, Fb) :: l2 -> In (a, Fa) l2 -> a <> b -> share w a b -> Fa < Fb.
+Proof. intros H. given H. eapply fences_are_in_order with (spread := 0); eauto; try reflexivity; intros L; discriminate L. Qed.
+
+(* … Also with nodes that forget their counters, under the guard: if no node's clock is set back, and any two differ at every instant by at
+   most [spread] µs, which is the longest TTL less twice the clamp, less a millisecond. *)
+Theorem promise_guarded_fences_in_order w spread tr s l1 b Fb l2 a Fa : as_described w -> all_guarded w ->
+  not_set_back w -> clocks_agree w spread -> spread + 2 * clamp w + 1000 <= max_ttl w * 1000 ->
+  run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet; AdmitNothing; ExecutedOnce; NumbersPaced]) init tr = Some s ->
+  fences s = l1 ++ (b, Fb) :: l2 -> In (a, Fa) l2 -> a <> b -> share w a b -> Fa < Fb.
+Proof.
+  intros H G F C S. given H. eapply fences_are_in_order with (spread := spread); eauto; try reflexivity.
+  - intros _. split; [exact G|split; reflexivity].
+  - intros _. split; [reflexivity|]. split; [reflexivity|]. split; [exact F|]. split; [exact C|exact S].
+Qed.
+
+(* CLOCKS. The allowance of 1 % and 2 ms suffices, if in any interval a node's clock measures at most 100/99 of what a client's measures, and 1 ms. *)
+Theorem promise_clocks w : (forall ttl, drift w ttl = allowance ttl) -> rates_differ_by_less_than_1_percent w -> within_drift w.
+Proof. apply allowance_suffices. Qed.
+
+(* The witnesses run under stricter assumptions than these, and so under these. *)
+Theorem run_of_fewer w tol tol' tr : (forall a, tol a = true -> tol' a = true) -> forall s s', run w tol s tr = Some s' -> run w tol' s tr = Some s'.
+Proof.
+  intros H. induction tr as [|e tr IH]; simpl; intros s s' E; auto. unfold permitted in *.
+  destruct (forallb tol _) eqn:P; [|discriminate]. assert (P' : forallb tol' (breaks w (at_time (fst e) s) (snd e)) = true).
+  { apply forallb_forall. intros a A. apply H. rewrite forallb_forall in P. auto. }
+  rewrite P'. destruct (step w s e); [auto|discriminate].
+Qed.

@@ -1,0 +1,47 @@
+(* Small worlds for the runs that Coq evaluates, and what is seen in a run. *)
+From Coq Require Import ZArith List Bool Arith String.
+From Redlock Require Import Model Clocks.
+Import ListNotations.
+Open Scope Z_scope.
+
+Definition mistake_eq (a b : mistake) : {a = b} + {a <> b}. decide equality. Defined.
+Definition assumption_eq (a b : assumption) : {a = b} + {a <> b}. decide equality. Defined.
+
+(* The lock as it is, and with a mistake. *)
+Definition correct (m : mistake) := false.
+Definition with_mistake (m m' : mistake) := if mistake_eq m m' then true else false.
+
+(* Which assumptions events may break: those of a list, and the two that matter to fences of nodes that forget alone. *)
+Definition only (l : list assumption) (a : assumption) := existsb (fun b => if assumption_eq a b then true else false) l.
+Definition all_but (l : list assumption) := only (AdmitNothing :: NumbersPaced :: l).
+Definition all_hold := all_but [].
+
+(* Token 400 is of a lock on the names 0 and 1, and token 500 of one on 1. All others are of locks on 0. *)
+Definition two_names tok := if tok =? 400 then [0; 1]%nat else if tok =? 500 then [1%nat] else [0%nat].
+
+(* Three nodes, no guard, the longest TTL is a second, and all clocks show real time. *)
+Definition three := [0; 1; 2]%nat.
+Definition plain m := World (fun _ => three) (fun _ => false) two_names 1000 allowance 250000 (clocks []) (clocks []) m.
+Definition guarded_world m := World (fun _ => three) (fun _ => true) two_names 1000 allowance 250000 (clocks []) (clocks []) m.
+Definition with_clocks cs ns w := World (members w) (guarded w) (names w) (max_ttl w) (drift w) (clamp w) ns cs (wrong w).
+Definition with_members f w := World f (guarded w) (names w) (max_ttl w) (drift w) (clamp w) (node_clock w) (client_clock w) (wrong w).
+Definition with_guard f w := World (members w) f (names w) (max_ttl w) (drift w) (clamp w) (node_clock w) (client_clock w) (wrong w).
+
+(* Who holds which token at an instant after a run. None: the run is not possible. *)
+Definition holders w tolerated tr t := match run w tolerated init tr with
+  | Some s => Some (map (fun h => (h_client h, h_token h)) (filter (fun h => valid w s t (h_client h) (h_token h)) (handles s)))
+  | None => None end.
+Definition fences_of w tolerated tr := match run w tolerated init tr with Some s => Some (fences s) | None => None end.
+Definition key_of w tolerated tr n x := match run w tolerated init tr with Some s => Some (key s n x) | None => None end.
+
+(* The first event of a run that is not possible, for those who write runs. *)
+Fixpoint stuck w tolerated s i tr := match tr with
+  | [] => None
+  | e :: tr => if permitted w tolerated (at_time (fst e) s) (snd e) then match step w s e with Some s' => stuck w tolerated s' (S i) tr | None => Some (i, "impossible"%string) end
+               else Some (i, "not permitted"%string)
+  end.
+
+(* A node executes the command of a round, and has dropped keys that expire now. *)
+Definition exec n r := Exec n r None false.
+(* ... and counts a fence. The client's time is h. *)
+Definition exec_at h n r := Exec n r (Some h) false.
