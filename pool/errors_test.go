@@ -21,7 +21,11 @@ func TestAServerErrorShowsTheServersText(t *testing.T) {
 func TestTheErrorOfAServerIsAServerErrorWhateverIsAroundIt(t *testing.T) {
 	err := resp.Clean(redis.Error("LOADING Redis is loading"))
 	for _, around := range []error{
-		err, fmt.Errorf("n: %w", err), dialError{text: "n", cause: err}, errors.Join(io.EOF, err), oneline.Join(io.EOF, fmt.Errorf("n: %w", err)),
+		err,
+		fmt.Errorf("n: %w", err),
+		dialError{text: "n", cause: err},
+		errors.Join(io.EOF, err),
+		oneline.Join(io.EOF, fmt.Errorf("n: %w", err)),
 		multierror.Append(io.EOF, err),
 	} {
 		var se *ServerError

@@ -83,7 +83,8 @@ func (e *LostError) Why() string {
 	if len(e.Votes) > 0 {
 		votes := make([]error, len(e.Votes))
 		for i, v := range e.Votes {
-			if held, ok := v.Err.(*HeldError); ok && e.Holder != nil && held.Owner == e.Holder.Owner && held.ID == e.Holder.ID {
+			var held *HeldError
+			if errors.As(v.Err, &held) && e.Holder != nil && held.Owner == e.Holder.Owner && held.ID == e.Holder.ID {
 				v.Err = nil // it is named once, behind the votes
 			}
 			votes[i] = voteError{v}
