@@ -50,11 +50,6 @@ func init() {
 	}
 }
 
-// What pubsub_conn.go uses of resp.
-func serverError(err error) error               { return resp.Clean(err) }
-func withheld(err error, password string) error { return resp.Withhold(err, password) }
-func answeredBy(err error, code string) bool    { return resp.Code(err) == code }
-
 // withoutContextError strips context errors from an error that ended a connection or a dial.
 // Callers identify their own deadline by them, and a fault of a node must not match
 // (docs/dev/hazards.md H111).

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
@@ -108,7 +109,7 @@ func (pc *pubsubConn) read() error {
 	for {
 		reply, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)
 		if err != nil {
-			return pc.refusal(serverError(withheld(err, pc.raw.password)))
+			return pc.refusal(resp.Clean(resp.Withhold(err, pc.raw.password)))
 		}
 		// Counted before it is used: the listener may take long, and the writer must not take that
 		// for silence.
@@ -123,7 +124,8 @@ var errRefused = errors.New("pool: server refuses to subscribe")
 // refusal distinguishes such an end from others. An error after other replies belongs to a later
 // command, such as UNSUBSCRIBE: the next connection may subscribe.
 func (pc *pubsubConn) refusal(err error) error {
-	lasts := answeredBy(err, "NOPERM") || answeredBy(err, "NOAUTH") || answeredBy(err, "ERR")
+	code := resp.Code(err)
+	lasts := code == "NOPERM" || code == "NOAUTH" || code == "ERR"
 	if lasts && pc.received.Load() == 0 {
 		return fmt.Errorf("%w (%w)", errRefused, err)
 	}

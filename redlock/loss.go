@@ -84,7 +84,7 @@ func (e *LostError) Why() string {
 		votes := make([]error, len(e.Votes))
 		for i, v := range e.Votes {
 			var held *HeldError
-			if errors.As(v.Err, &held) && e.Holder != nil && held.Owner == e.Holder.Owner && held.ID == e.Holder.ID {
+			if e.Holder != nil && errors.As(v.Err, &held) && held.Owner == e.Holder.Owner && held.ID == e.Holder.ID {
 				v.Err = nil // it is named once, behind the votes
 			}
 			votes[i] = voteError{v}

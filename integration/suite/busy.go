@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -13,7 +12,7 @@ func busy() bool { return free(300*time.Millisecond) < 0.75 }
 // free returns the part of the processors that this process can have, from 0 to 1. It computes on all of
 // them for d to find out.
 func free(d time.Duration) float64 {
-	n := runtime.NumCPU()
+	n := processors()
 	before, began := cpuTime(), time.Now()
 	var all sync.WaitGroup
 	for range n {

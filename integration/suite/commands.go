@@ -33,8 +33,8 @@ type atOnce struct {
 	tests    int // of one package
 }
 
-// Many of these tests wait, for an election or for a TTL. Beside busy programs they would take the
-// processors from each other: then nothing is answered in time.
+// howMany says what this machine can run now. Many of these tests wait, for an election or for a TTL. Beside
+// busy programs they would take the processors from each other: then nothing is answered in time.
 func howMany() atOnce {
 	if busy() {
 		fmt.Fprintln(os.Stderr, "integration: other programs take the processors: few tests run beside each other, which takes longer")
@@ -138,7 +138,7 @@ func servers(s settings) (command, error) {
 // the packages below it. If the folder does not compile, it runs the packages below it alone. It prints
 // each error as an event.
 func runLanes(ctx context.Context, flags []string, out *lines) error {
-	below := command{what: "integration", dir: ".", argv: append([]string{"go", "test", "-json", "-count=1", "-timeout", "20m"}, flags...)}
+	below := command{what: "integration", dir: ".", argv: []string{"go", "test", "-json", "-count=1", "-timeout", "20m"}}
 	build, test, known := forBinary(flags)
 	for _, f := range flags {
 		if strings.HasPrefix(f, "-race") { // the programs that tests build are compiled as the tests are: what they import is compiled once
@@ -146,7 +146,7 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		}
 	}
 	if !known { // flags that select or measure: one test after the other
-		below.argv = append(below.argv, "-p", "1", "./integration/...")
+		below.argv = append(append(below.argv, flags...), "-p", "1", "./integration/...")
 		return together(ctx, []command{below}, out)
 	}
 	packages, err := list(nil, "./integration/...")
@@ -155,7 +155,8 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 	}
 	packages = slices.DeleteFunc(packages, func(p string) bool { return p == module+"/integration" })
 	took, most := tookBefore(), howMany()
-	below.argv = append(append(below.argv, "-p", strconv.Itoa(most.packages), "-parallel", strconv.Itoa(most.tests)), took.longestFirst(packages)...)
+	below.argv = append(below.argv, "-p", strconv.Itoa(most.packages), "-parallel", strconv.Itoa(most.tests))
+	below.argv = append(append(below.argv, flags...), took.longestFirst(packages)...)
 
 	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {

@@ -66,10 +66,18 @@ func Withhold(err error, password string) error {
 // Code returns the code of a server's error, before or after Clean. It is empty for any other error.
 func Code(err error) string {
 	var se *ServerError
-	if errors.As(Clean(err), &se) {
+	if errors.As(err, &se) {
 		return se.Code
 	}
-	return ""
+	var re redis.Error
+	if !errors.As(err, &re) {
+		return ""
+	}
+	c := code(withoutArgs(re))
+	if tokenLike.MatchString(c) {
+		return ""
+	}
+	return c
 }
 
 // maxCode bounds the length of a code.

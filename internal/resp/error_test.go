@@ -38,6 +38,7 @@ func TestTheCodeOfAServersErrorIsItsFirstWordInCapitalLetters(t *testing.T) {
 		"ERR tried -NEWCODE and READONLY":     {"ERR", false},
 		long + " x":                           {long, false},
 		long + "X x":                          {"", false},
+		strings.Repeat("X", 26) + "Y x":       {strings.Repeat("X", 26) + "Y", false},
 	} {
 		err := resp.Clean(fmt.Errorf("in a dial: %w", redis.Error(text)))
 		var se *resp.ServerError
@@ -69,6 +70,9 @@ func TestNoErrorOfAServerShowsAToken(t *testing.T) {
 		require.Contains(t, shown, "ERR somebody set ")
 		require.NotContains(t, strings.ToUpper(shown), random)
 	}
+	first := redis.Error(random + " is not known")
+	require.Empty(t, resp.Code(first))
+	require.Empty(t, resp.Code(resp.Clean(first)))
 	const words = "NOSCRIPT No matching script. 4F2A7BBD0F3C4D1E9A8B7C6D5E4F3A2B1C0D9E8F UNSUBSCRIBEUNSUBSCRIBEUNSUBSCRIBE"
 	require.EqualError(t, resp.Clean(redis.Error(words)), words)
 }
