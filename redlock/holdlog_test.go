@@ -170,6 +170,25 @@ func TestNodesThatAreSilentAreWarningsBeforeTheLockIsLost(t *testing.T) {
 	})
 }
 
+// An extension that fails at first, because this process or the network stood still for a moment, is no
+// warning: there is time for the next ones.
+func TestASilenceThatEndsSoonIsNoWarning(t *testing.T) {
+	log := &logged{}
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithLogger(log.logger()))
+		k := take(t, l, "a", 30*time.Second, WithAutoExtend())
+		pass(9 * time.Second)
+		fl.each(func(m *fakeredis.Master) { m.Freeze() })
+		pass(2 * time.Second)
+		fl.each(func(m *fakeredis.Master) { m.Unfreeze() })
+		pass(time.Minute)
+		require.NoError(t, k.Err())
+		require.Empty(t, log.with(isSilent))
+		require.Empty(t, log.with(isBack))
+		require.NoError(t, k.Release(bg))
+	})
+}
+
 // One shard of a Redis Cluster may be down: other locks are extended on the same node.
 func TestANodeThatExtendsOtherLocksIsNotBack(t *testing.T) {
 	log := &logged{}

@@ -6,8 +6,16 @@ import (
 	"time"
 )
 
-// busy reports whether other programs take a good part of the processors.
-func busy() bool { return free(300*time.Millisecond) < 0.75 }
+// busy reports whether other programs take a good part of the processors. One that ends within a second
+// does not count.
+func busy() bool {
+	for range 4 {
+		if free(300*time.Millisecond) >= 0.75 {
+			return false
+		}
+	}
+	return true
+}
 
 // free returns the part of the processors that this process can have, from 0 to 1. It computes on all of
 // them for d to find out.
