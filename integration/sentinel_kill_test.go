@@ -33,7 +33,7 @@ type tenures struct {
 }
 
 // quarantineSeen is how late a busy machine may see that a quarantine has begun. MaxAge is longer.
-const quarantineSeen = longMaxAge - 500*time.Millisecond
+const quarantineSeen = sentinelMaxAge - 500*time.Millisecond
 
 // contend acquires a name repeatedly until ctx is done.
 func (s *tenures) contend(ctx context.Context, t *testing.T, l *redlock.Locker, name string) {
@@ -110,8 +110,8 @@ func requireOrder(t *testing.T, holds []tenure) {
 func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 	groups := startGroups(t, 3, 1, 1)
 	log := &tenures{}
-	l, nodes := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing(), log.watch("a"))
-	other, _ := behind(t, &side{}, longMaxAge, groups, redlock.WithFencing(), log.watch("a"))
+	l, nodes := behind(t, &side{}, groups, redlock.WithFencing(), log.watch("a"))
+	other, _ := behind(t, &side{}, groups, redlock.WithFencing(), log.watch("a"))
 	_, err := doctor.Admit(t.Context(), l)
 	require.NoError(t, err)
 	var kept []*redlock.Lock
@@ -148,7 +148,7 @@ func TestLocksOutliveAMasterThatIsKilledBehindItsSentinels(t *testing.T) {
 
 	assert.Same(t, groups[0].Replica, groups[0].Present(t, groups[0].Sentinels[0]))
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
-	assert.GreaterOrEqual(t, back.Sub(quarantined), sentinelTTL+longMaxAge-quarantineSeen, "a promoted replica waits for maxTTL and MaxAge")
+	assert.GreaterOrEqual(t, back.Sub(quarantined), sentinelTTL+sentinelMaxAge-quarantineSeen, "a promoted replica waits for maxTTL and MaxAge")
 	holds, _, _ := log.state()
 	requireOrder(t, holds)
 	during := map[string]int{}

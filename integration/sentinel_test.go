@@ -20,12 +20,12 @@ import (
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
-// For nodes behind Sentinels. A failover takes maxTTL and MaxAge. A busy machine may stop for seconds.
+// For nodes behind Sentinels. A failover takes maxTTL and MaxAge. A busy machine may stop for seconds: an
+// extension then has two thirds of the TTL, and a node counts as long as its Sentinels' last answers do.
 const (
-	sentinelTTL     = 8 * time.Second // the maxTTL, and the TTL of the locks
-	sentinelTimeout = sentinelTTL / 2
-	sentinelMaxAge  = time.Second
-	longMaxAge      = 4 * time.Second // longer than a failover takes
+	sentinelTTL     = 12 * time.Second // the maxTTL, and the TTL of the locks
+	sentinelTimeout = sentinelTTL / 3
+	sentinelMaxAge  = 4 * time.Second // longer than a failover takes
 )
 
 // side is what one client can reach.
@@ -93,13 +93,13 @@ func startGroups(t *testing.T, sentinels ...int) []*redistest.Group {
 }
 
 // behind opens a guarded Locker over groups.
-func behind(t *testing.T, s *side, maxAge time.Duration, groups []*redistest.Group, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
+func behind(t *testing.T, s *side, groups []*redistest.Group, opts ...redlock.Option) (*redlock.Locker, []*pool.Node) {
 	t.Helper()
 	var nodes []*pool.Node
 	for i, g := range groups {
 		cfg, err := pool.ParseURL(g.URL())
 		require.NoError(t, err)
-		cfg.Name, cfg.Sentinels.MaxAge, cfg.Dial = string(rune('a'+i)), maxAge, s.dialler(g)
+		cfg.Name, cfg.Sentinels.MaxAge, cfg.Dial = string(rune('a'+i)), sentinelMaxAge, s.dialler(g)
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
 		nodes = append(nodes, n)
@@ -126,7 +126,7 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	g := redistest.StartGroup(t, 3)
 	g.KeepMaster(t)
 	log := &tenures{}
-	l, nodes := behind(t, &side{}, longMaxAge, []*redistest.Group{g}, log.watch("a"))
+	l, nodes := behind(t, &side{}, []*redistest.Group{g}, log.watch("a"))
 	_, err := doctor.Admit(t.Context(), l)
 	require.NoError(t, err)
 	require.NoError(t, mustAcquire(t, l, "x").Release(t.Context()))
@@ -146,12 +146,12 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 		}
 	})
 	g.FailOver(t)
-	k := mustAcquire(t, l, "x")
+	k := mustAcquire(t, l, "x", redlock.WithAutoExtend())
 	close(over)
 	probes.Wait()
 	await(t, "the trace has its vote", func() bool { _, _, back := log.state(); return !back.IsZero() })
 	_, quarantined, back := log.state()
-	assert.GreaterOrEqual(t, back.Sub(quarantined), sentinelTTL+longMaxAge-quarantineSeen, "a promoted replica is quarantined for maxTTL, plus MaxAge from its first contact")
+	assert.GreaterOrEqual(t, back.Sub(quarantined), sentinelTTL+sentinelMaxAge-quarantineSeen, "a promoted replica is quarantined for maxTTL, plus MaxAge from its first contact")
 	// The undo of a probe that got no answer in time may follow.
 	await(t, "the replica has the key of the lock and no other", func() bool { return slices.Equal([]string{"x"}, lockKeys(t, g.Replica)) })
 	assert.Equal(t, int64(1), nodes[0].Stats().Switches)
@@ -171,8 +171,8 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	g := redistest.StartDivisibleGroup(t, 3)
 	g.KeepMaster(t)
 	far := &side{}
-	a, _ := behind(t, far, longMaxAge, []*redistest.Group{g})
-	b, nodes := behind(t, &side{}, longMaxAge, []*redistest.Group{g})
+	a, _ := behind(t, far, []*redistest.Group{g})
+	b, nodes := behind(t, &side{}, []*redistest.Group{g})
 	_, err := doctor.Admit(t.Context(), b)
 	require.NoError(t, err)
 	require.NoError(t, mustAcquire(t, b, "x").Release(t.Context()))
@@ -231,7 +231,7 @@ func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 
 func TestThreeGroupsOfSentinelsFormAQuorum(t *testing.T) {
 	groups := startGroups(t, 1, 1, 1)
-	l, nodes := behind(t, &side{}, sentinelMaxAge, groups, redlock.WithFencing(), redlock.WithRepair())
+	l, nodes := behind(t, &side{}, groups, redlock.WithFencing(), redlock.WithRepair())
 	_, err := doctor.Admit(t.Context(), l)
 	require.NoError(t, err)
 	k := acquired(t, l, "x", sentinelTTL, redlock.WithAutoExtend())

@@ -227,7 +227,7 @@ func TestALockOverAClientOfACluster(t *testing.T) {
 }
 
 func TestALockBehindTheSentinelsOfFailoverOptions(t *testing.T) {
-	const maxTTL = 8 * time.Second // a busy machine may stop for seconds
+	const maxTTL, maxAge = 12 * time.Second, 4 * time.Second // a busy machine may stop for seconds
 	g := redistest.StartGroup(t, 3)
 	g.KeepMaster(t)
 	g.Master.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "+@all")
@@ -241,10 +241,10 @@ func TestALockBehindTheSentinelsOfFailoverOptions(t *testing.T) {
 	client := closedWithTheTest(t, redis.NewFailoverClient(options))
 	cfg, err := goredisnodes.FailoverConfig(options)
 	require.NoError(t, err)
-	cfg.Sentinels.MaxAge = time.Second // a failover takes maxTTL longer than that
+	cfg.Sentinels.MaxAge = maxAge // a failover takes maxTTL longer than that
 	node, err := pool.Open(cfg)
 	require.NoError(t, err)
-	locker, closeAll := over(t, goredisnodes.Nodes{node}, redlock.WithRestartGuard(maxTTL), redlock.WithNodeTimeout(maxTTL/2))
+	locker, closeAll := over(t, goredisnodes.Nodes{node}, redlock.WithRestartGuard(maxTTL), redlock.WithNodeTimeout(maxTTL/3))
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
