@@ -35,11 +35,17 @@ type status struct {
 	}
 }
 
-// isContent requires a doctor that finds nothing, not even a note.
+// isContent requires a doctor that finds nothing, not even a note. A node that answers too late is a finding: the
+// diagnosis is repeated then.
 func (f *fleet) isContent(t *testing.T, args ...string) report {
 	t.Helper()
-	code, out, errs := f.run(t, described(t, "base/clients/doctor.yaml", "Job"), "redlock-doctor",
-		append(args, "--json")...).Wait(t)
+	var code int
+	var out, errs string
+	await(t, "all nodes answer the doctor in time", func() bool {
+		code, out, errs = f.run(t, described(t, "base/clients/doctor.yaml", "Job"), "redlock-doctor",
+			append(args, "--json")...).Wait(t)
+		return !strings.Contains(out, "no answer within")
+	})
 	require.Zero(t, code, "%s%s", out, errs)
 	r := decoded[report](t, out)
 	assert.True(t, r.OK)
@@ -65,6 +71,9 @@ func statuses(t *testing.T, p *redistest.Program) (all []status) {
 	return all
 }
 
+// free is how long a command waits for a lock that is free: only for a majority that answers in time.
+const free = "30s"
+
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	redistest.Await(t, redistest.Slack*20*time.Second, 50*time.Millisecond, what, ok)
@@ -81,7 +90,7 @@ func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 	f := deploy(t, "")
 	f.isContent(t)
 	const name = "ledger"
-	holder := f.command(t, "run", "--ttl", "5m", "--wait", "0", name, "--", "redlock", "status", "--nodes-file", nodesFile,
+	holder := f.command(t, "run", "--ttl", "5m", "--wait", free, name, "--", "redlock", "status", "--nodes-file", nodesFile,
 		"--watch", "--json", "--interval", "100ms", name)
 	heldOn := func(s status) (n int) {
 		for _, node := range s.Nodes {
@@ -133,23 +142,32 @@ func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 // locks with a fence. A server that does not is one that this line is not needed for.
 func TestAServerForgetsFencedLocksIfTheUserDefaultHasNoRights(t *testing.T) {
 	f := deploy(t, "")
-	acquired := func() int {
-		code, out, errs := f.command(t, "acquire", "--ttl", "5m", "--wait", "0", "kept").Wait(t)
-		require.Contains(t, []int{0, 75}, code, "%s%s", out, errs)
-		return code
+	acquire := func(wait string) (code int, said string) {
+		code, out, errs := f.command(t, "acquire", "--ttl", "5m", "--wait", wait, "kept").Wait(t)
+		return code, out + errs
 	}
-	require.Zero(t, acquired())
-	for _, n := range f.nodes {
+	code, said := acquire(free)
+	require.Zero(t, code, said)
+	had := 0
+	for _, n := range f.nodes { // a majority has the lock: the command does not wait for the third
+		before := lockKeys(t, n)
+		had += len(before)
 		n.Restart(t)
-		assert.Equal(t, []string{"app/kept"}, lockKeys(t, n))
+		assert.Subset(t, lockKeys(t, n), before)
 	}
-	require.Equal(t, 75, acquired(), "it is still held")
+	assert.GreaterOrEqual(t, had, 2)
+	await(t, "a majority answers", func() bool {
+		code, said = acquire("0")
+		return code != 69
+	})
+	require.Equal(t, 75, code, "it is still held: %s", said)
 
 	f.acl = func(acl string) string {
 		return strings.Replace(acl, "default reset off ~* &* +@all", "default reset off", 1)
 	}
 	f.start(t)
-	require.Zero(t, acquired())
+	code, said = acquire(free)
+	require.Zero(t, code, said)
 	f.nodes[0].Restart(t)
 	if keys := lockKeys(t, f.nodes[0]); len(keys) > 0 {
 		t.Logf("this version needs no such rights: %q", keys)
@@ -202,10 +220,10 @@ func TestTheCronJobOfTwoClustersWorksInOne(t *testing.T) {
 func TestTheRightsAreEnoughAndNoneTooMany(t *testing.T) {
 	f := deploy(t, "")
 	f.isContent(t)
-	claim := f.command(t, "acquire", "--wait", "0", "x")
+	claim := f.command(t, "acquire", "--ttl", "5m", "--wait", free, "x") // three commands follow in that time
 	code, out, errs := claim.Wait(t)
 	require.Zero(t, code, errs)
-	waiter := f.command(t, "run", "--wait", "1m", "x", "--", "redlock", "version")
+	waiter := f.command(t, "run", "--wait", "5m", "x", "--", "redlock", "version")
 	await(t, "it waits", func() bool {
 		n, err := redis.Int(lastOf(t, f.nodes[0], "PUBSUB", "NUMSUB", "redlock:free:app/x"), nil)
 		return err == nil && n > 0
@@ -262,7 +280,7 @@ func TestTheRightsAreEnoughAndNoneTooMany(t *testing.T) {
 func TestTheServersSpeakTLSAlone(t *testing.T) {
 	f := deploy(t, tlsConf)
 	f.isContent(t)
-	code, out, errs := f.command(t, "run", "--wait", "0", "z", "--", "redlock", "version").Wait(t)
+	code, out, errs := f.command(t, "run", "--wait", free, "z", "--", "redlock", "version").Wait(t)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "redlock")
 	assert.Empty(t, f.denials(t))
@@ -290,16 +308,21 @@ func TestServersThatKeepNothingAreAdmittedAndQuarantined(t *testing.T) {
 	require.Equal(t, 78, code, "the guard has not begun: %s", errs)
 	code, out, errs := f.run(t, described(t, "overlays/guard/clients/admit.yaml", "Job"), "redlock-admin").Wait(t)
 	require.Zero(t, code, "%s%s", out, errs)
-	code, out, errs = job("version")
+	await(t, "a majority answers", func() bool {
+		code, out, errs = job("version")
+		return code != 69
+	})
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "redlock")
 
 	f.nodes[0].Restart(t)
-	code, out, errs = f.command(t, "run", "--ttl", "30s", "--wait", "0", "y", "--", "redlock", "version").Wait(t)
-	require.Zero(t, code, "two of three vote: %s", errs)
-	require.Contains(t, out, "redlock")
-	_, out, _ = f.run(t, described(t, "base/clients/doctor.yaml", "Job"), "redlock-doctor", "--json").Wait(t)
-	assert.Equal(t, "quarantined", decoded[report](t, out).Nodes[0].Guard)
+	await(t, "an acquire reaches the node that restarted, which is quarantined", func() bool { // two nodes decide it
+		code, out, errs = f.command(t, "run", "--ttl", "30s", "--wait", free, "y", "--", "redlock", "version").Wait(t)
+		require.Zero(t, code, "two of three vote: %s", errs)
+		require.Contains(t, out, "redlock")
+		_, out, _ = f.run(t, described(t, "base/clients/doctor.yaml", "Job"), "redlock-doctor", "--json").Wait(t)
+		return decoded[report](t, out).Nodes[0].Guard == "quarantined"
+	})
 }
 
 // lastOf returns the last part of a reply.
