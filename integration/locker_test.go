@@ -157,7 +157,7 @@ type leader struct {
 }
 
 func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
-	const ttl = 9 * time.Second
+	const ttl = 24 * time.Second // an extension has two thirds of it
 	nodes := masters(t, 3)
 	elected := make(chan leader, 10)
 	var leading atomic.Int32
@@ -265,7 +265,7 @@ func TestABoundContextEndsWhenAMajorityForgetsTheLock(t *testing.T) {
 	answered(t, l)
 	k := acquired(t, l, "x", time.Minute)
 	heldEverywhere(t, nodes, "x")
-	request, cancel := context.WithTimeout(t.Context(), patience)
+	request, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ctx, release := k.Bind(request)
 	defer release()
@@ -296,7 +296,7 @@ func TestTheCommandSkipsAJobForItsMinimumHoldOnRealServers(t *testing.T) {
 		assert.Empty(t, said, "cron would mail it")
 	}
 	began := time.Now()
-	first := c.start(t, append(words(run, "0", "job"), holdOn...)...)
+	first := c.start(t, append(words(run, "30s", "job"), holdOn...)...) // it is free: a wait is for a quorum
 	first.line(t)
 	heldEverywhere(t, nodes, "job")
 	skipped()
