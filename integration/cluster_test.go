@@ -149,13 +149,13 @@ func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 	c.ReplaceMasters(t)
 	l, nodes := onClusters(t, []*redistest.Cluster{c})
 	name := nameOn(t, c, c.Masters[0])
-	k := acquired(t, l, name, time.Minute)
+	k := acquired(t, l, name, ghostTTL) // a failover may take longer than a minute
 	await(t, "the replica has the key", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
 	c.Masters[0].Kill(t)
 	_, err := l.TryAcquire(t.Context(), name, time.Minute)
 	require.Error(t, err)
 	awaitFor(t, failoverWithin, "the replica has the slots", func() bool { return c.Owner(t, name) == c.Replica })
-	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), time.Minute) == nil })
+	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), ghostTTL) == nil })
 	_, err = l.TryAcquire(t.Context(), name, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	released(t, k)
@@ -172,11 +172,11 @@ func TestAManualFailoverWithinAClusterGoesUnnoticed(t *testing.T) {
 	c := redistest.StartCluster(t, 3, true)
 	l, _ := onClusters(t, []*redistest.Cluster{c})
 	name := nameOn(t, c, c.Masters[0])
-	k := acquired(t, l, name, time.Minute)
+	k := acquired(t, l, name, ghostTTL) // a failover may take longer than a minute
 	await(t, "the replica has the key", func() bool { return len(lockKeys(t, c.Replica)) == 1 })
 	c.Replica.Do(t, "CLUSTER", "FAILOVER")
 	awaitFor(t, failoverWithin, "the replica has the slots", func() bool { return c.Owner(t, name) == c.Replica })
-	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), time.Minute) == nil })
+	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), ghostTTL) == nil })
 	released(t, k)
 	released(t, acquired(t, l, name, time.Minute))
 	assert.Empty(t, lockKeys(t, c.Replica))
@@ -213,6 +213,17 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 			require.Less(t, round, most, "a lock on master %d", i+1)
 			k := acquired(t, holder, name, time.Minute)
 			events := make(chan string, 1000)
+			until := func(wanted string) (before string) {
+				t.Helper()
+				for e := range events {
+					if e == wanted {
+						return before
+					}
+					require.NotEqual(t, "acquired", e, "the last event of an Acquire, also of one that failed")
+					before = e
+				}
+				return ""
+			}
 			l, _ := onClusters(t, []*redistest.Cluster{c}, redlock.WithTrace(&redlock.Trace{
 				Woken:    func(e redlock.WaitEvent) { events <- e.Reason },
 				Waiting:  func(redlock.WaitEvent) { events <- "waiting" },
@@ -220,29 +231,20 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 			}))
 			got := make(chan *redlock.Lock, 1)
 			go func() {
-				k, err := l.Acquire(t.Context(), name, time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), redistest.Slack*patience)
+				defer cancel()
+				k, err := l.Acquire(ctx, name, time.Minute)
 				assert.NoError(t, err)
 				got <- k
 			}()
 			await(t, "the waiter listens", func() bool { return listening(name) > 0 })
 			for range 2 { // the first attempt, after which it subscribes, and the one that follows the subscription
-				for e := range events {
-					if e == "waiting" {
-						break
-					}
-				}
+				until("waiting")
 			}
 			released(t, k)
 			k = <-got
 			require.NotNil(t, k)
-			by := ""
-			for e := range events {
-				if e == "acquired" {
-					break
-				}
-				by = e
-			}
-			if by == "message" {
+			if until("acquired") == "message" {
 				heard++
 			}
 			released(t, k)
