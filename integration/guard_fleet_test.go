@@ -81,12 +81,13 @@ func TestARollingRestartWithAndWithoutRepair(t *testing.T) {
 func TestClientsThatDoNotAgreeAreRefused(t *testing.T) {
 	servers := masters(t, 5)
 	ours := &site{nodes: servers[:3]}
-	guard := redlock.WithRestartGuard(guardTTL)
+	const maxTTL = time.Minute // no quarantine is waited for
+	guard := redlock.WithRestartGuard(maxTTL)
 	ours.fresh(t, guard)
-	k := acquired(t, ours.client(t, nil, guard), "x", guardTTL, redlock.WithAutoExtend())
+	k := acquired(t, ours.client(t, nil, guard), "x", maxTTL, redlock.WithAutoExtend())
 	for differs, l := range map[string]*redlock.Locker{
 		"the list is longer":             (&site{nodes: servers}).client(t, nil, guard),
-		"maxTTL":                         ours.client(t, nil, redlock.WithRestartGuard(2*guardTTL)),
+		"maxTTL":                         ours.client(t, nil, redlock.WithRestartGuard(2*maxTTL)),
 		"the names, which are addresses": open(t, servers[:3], guard),
 		"the names are swapped":          (&site{nodes: []*redistest.Node{servers[1], servers[0], servers[2]}}).client(t, nil, guard),
 		"the list is another subset":     (&site{nodes: servers[:2]}).client(t, nil, guard),
@@ -106,31 +107,38 @@ func TestClientsThatDoNotAgreeAreRefused(t *testing.T) {
 // does not see its locks.
 func TestNodesOfSeveralKindsHaveExclusionAndNoGuard(t *testing.T) {
 	s := &site{nodes: masters(t, 3)}
-	guard := redlock.WithRestartGuard(guardTTL)
+	const maxTTL = 2 * busyTimeout // a machine that stands still for a node timeout ends no lock
+	guard := redlock.WithRestartGuard(maxTTL)
 	// As in a rolling deployment: an old client runs when the first guarded client starts.
 	s.fresh(t)
 	before := s.client(t, nil)
 	released(t, acquired(t, before, "x", time.Minute))
 	l := s.client(t, nil, guard)
-	_, err := l.TryAcquire(t.Context(), "x", guardTTL)
+	_, err := l.TryAcquire(t.Context(), "x", maxTTL)
 	require.ErrorIs(t, err, redlock.ErrQuarantined, "quarantined for maxTTL after the first contact")
 	k := acquired(t, before, "x", time.Minute) // on its existing connections
-	a, err := l.TryAcquire(t.Context(), "y", guardTTL)
+	a, err := l.TryAcquire(t.Context(), "y", maxTTL)
 	require.Nil(t, a)
 	require.Error(t, err)
-	released(t, acquired(t, l, "y", guardTTL))
-	_, err = l.TryAcquire(t.Context(), "x", guardTTL)
+	released(t, acquired(t, l, "y", maxTTL))
+	_, err = l.TryAcquire(t.Context(), "x", maxTTL)
 	require.ErrorIs(t, err, redlock.ErrHeld, "both exclude each other")
 	released(t, k)
 
 	refusedIn(t, s.client(t, nil), "use WithRestartGuard")
 	excepted := redlock.WithUnsafeNodes("n1", "n2", "n3")
 	old, refused := s.client(t, []int{1}, excepted), s.client(t, []int{1}, excepted, hasty)
-	a = acquired(t, s.client(t, []int{3}, guard), "x", guardTTL)
+	a = acquired(t, s.client(t, []int{3}, guard), "x", maxTTL)
 	await(t, "the old client is refused", func() bool {
+		_ = a.Extend(t.Context(), maxTTL) // below it must succeed
 		_, err = refused.TryAcquire(t.Context(), "x", time.Minute)
 		require.Error(t, err)
 		return errors.Is(err, redlock.ErrHeld)
+	})
+	// Not WithAutoExtend: an extension that follows finds the second node empty.
+	await(t, "the lock has its whole TTL", func() bool {
+		require.NoError(t, a.Err())
+		return a.Extend(t.Context(), maxTTL) == nil
 	})
 	s.nodes[1].Do(t, "FLUSHALL")
 	k = acquired(t, old, "x", time.Minute)
@@ -144,10 +152,11 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	late.LeaveOut(t, "a client that has ended may begin a quarantine on the late node after the test has deleted the markers")
 	servers := masters(t, 5)
 	old, grown := &site{nodes: servers[:3]}, &site{nodes: servers}
-	was, becomes := redlock.WithRestartGuard(guardTTL), redlock.WithRestartGuard(2*guardTTL)
+	const oldTTL, newTTL = time.Minute, 2 * time.Minute
+	was, becomes := redlock.WithRestartGuard(oldTTL), redlock.WithRestartGuard(newTTL)
 	old.fresh(t, was)
 	holder := old.client(t, nil, was)
-	k := acquired(t, holder, "x", guardTTL, redlock.WithAutoExtend())
+	k := acquired(t, holder, "x", oldTTL, redlock.WithAutoExtend())
 
 	// Too early: old clients still run.
 	l := grown.client(t, nil, becomes)
@@ -157,7 +166,7 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 
 	// 1. Stop the old clients, since each would begin a quarantine where it finds no marker. One of them dies with
 	// its lock.
-	require.NoError(t, k.Extend(t.Context(), guardTTL))
+	require.NoError(t, k.Extend(t.Context(), oldTTL))
 	_, err = k.Detach()
 	require.NoError(t, err)
 	closeLocker(t, holder)
@@ -174,6 +183,9 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	_, err = doctor.Admit(t.Context(), l)
 	require.ErrorIs(t, err, doctor.ErrNotAdmitted)
 	require.ErrorContains(t, err, `has a key that may be a lock ("x"`)
+	for _, n := range old.nodes {
+		n.Do(t, "PEXPIRE", "x", 1) // instead of a wait for the whole maxTTL
+	}
 	await(t, "the old locks have expired", func() bool {
 		_, err = doctor.Admit(t.Context(), l)
 		return !errors.Is(err, doctor.ErrNotAdmitted)
@@ -181,8 +193,8 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	// 3. and 4. The markers are deleted, and the new clients start.
 	require.NoError(t, err)
 	began := time.Now()
-	released(t, acquired(t, grown.client(t, nil, becomes), "x", 2*guardTTL))
-	assert.Less(t, time.Since(began), guardTTL, "the new clients do not have to wait")
+	released(t, acquired(t, grown.client(t, nil, becomes), "x", newTTL))
+	assert.Less(t, time.Since(began), newTTL/4, "the new clients do not have to wait")
 	refusedIn(t, old.client(t, nil, was), "the list of the nodes' names is another one")
 	redistest.NoKeys(t, servers, time.Second)
 }
