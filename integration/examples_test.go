@@ -27,7 +27,7 @@ func TestEveryExampleSucceedsOnRealServers(t *testing.T) {
 	for _, p := range programs {
 		t.Run(filepath.Base(p), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*redistest.Slack*patience)
 			defer cancel()
 			var out, errs bytes.Buffer
 			cmd := exec.CommandContext(ctx, p, "--nodes", nodes)

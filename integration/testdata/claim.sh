@@ -6,7 +6,7 @@ set -eu
 name=$1
 shift
 
-claim=$(redlock acquire --ttl 10s --wait "${WAIT:-1m}" "$name")
+claim=$(redlock acquire --ttl 30s --wait "${WAIT:-1m}" "$name")
 release() { echo "$claim" | redlock release -; }
 trap 'release || true' EXIT
 
