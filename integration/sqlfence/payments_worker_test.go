@@ -35,6 +35,7 @@ type payTask struct {
 	Provider   string // a URL
 	Invoice    int64
 	Key        keyKind
+	TTL        time.Duration
 	Stop       int    // at which step it stops, from 1 on; 0 for none
 	StopBefore string // or before it first sends this text
 }
@@ -88,7 +89,7 @@ func payOnce(text string) (err error) {
 	if err != nil {
 		return err
 	}
-	service, err := newService(locker, pool, sqlfence.DefaultWait, task.Key, &providerClient{
+	service, err := newService(locker, pool, sqlfence.DefaultWait, task.TTL, task.Key, &providerClient{
 		url:  task.Provider,
 		http: &http.Client{Transport: &http.Transport{DialContext: taken.dial("provider")}},
 	})
@@ -102,12 +103,12 @@ func payOnce(text string) (err error) {
 	return nil
 }
 
-func newService(locker *redlock.Locker, pool *pgxpool.Pool, wait time.Duration, key keyKind, provider payments.Provider) (*payments.Service, error) {
+func newService(locker *redlock.Locker, pool *pgxpool.Pool, wait, ttl time.Duration, key keyKind, provider payments.Provider) (*payments.Service, error) {
 	fences, err := sqlfence.New(sqlfence.Config{Dialect: sqlfence.Postgres, Namespace: "payments", Wait: wait})
 	if err != nil {
 		return nil, err
 	}
-	return &payments.Service{Locker: locker, Fences: fences, Pool: pool, Provider: keyed{provider, key}, TTL: payTTL}, nil
+	return &payments.Service{Locker: locker, Fences: fences, Pool: pool, Provider: keyed{provider, key}, TTL: ttl}, nil
 }
 
 // steps counts the messages that a process sends to the database and to the provider, and those that it
