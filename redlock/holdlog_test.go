@@ -170,6 +170,55 @@ func TestNodesThatAreSilentAreWarningsBeforeTheLockIsLost(t *testing.T) {
 	})
 }
 
+// Two nodes fail and cause a loss while the answers of the third are still under way. That one grants each
+// extension, and is no warning.
+func TestANodeWhoseAnswerIsUnderWayIsNoWarningBeforeTheLockIsLost(t *testing.T) {
+	log := &logged{}
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		for _, n := range nodes[:2] {
+			n.script = answerTo(command.Extend, command.Reply{Outcome: command.Failed, Err: errSome})
+		}
+		extendsAfter(nodes[2], 100*time.Millisecond)
+		k := take(t, l, "a", 4*time.Second, WithAutoExtend())
+		<-k.Context().Done()
+		require.ErrorIs(t, k.Err(), ErrLost)
+		pass(time.Second)
+		lines := log.with(isSilent)
+		require.Len(t, lines, 2, "%v", log.lines())
+		require.Contains(t, lines[0], "node=n1 error=")
+		require.Contains(t, lines[1], "node=n2 error=")
+	}, WithLogger(log.logger()))
+}
+
+// extendsAfter makes a node answer each extension after that time.
+func extendsAfter(n *fakeNode, d time.Duration) {
+	n.script = func(n *fakeNode, c *command.Command) bool {
+		if c.Op == command.Extend {
+			c.MarkSent()
+			time.AfterFunc(d, func() { c.Answer(n.execute(c)) })
+		}
+		return c.Op == command.Extend
+	}
+}
+
+// A quorum that confirms an extension ends the hurry: the log waits for the answers of all nodes.
+func TestAnExtensionThatAQuorumConfirmsLateIsNoWarningBeforeAllHaveAnswered(t *testing.T) {
+	log := &logged{}
+	inFakes(t, 5, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		nodes[0].script = answerTo(command.Extend, command.Reply{Outcome: command.Failed, Err: errSome})
+		extendsAfter(nodes[3], 2200*time.Millisecond) // more than half of the TTL
+		extendsAfter(nodes[4], 2400*time.Millisecond)
+		k := take(t, l, "a", 4*time.Second)
+		require.NoError(t, k.Extend(bg, 4*time.Second))
+		require.Empty(t, log.with(isSilent))
+		pass(200 * time.Millisecond)
+		lines := log.with(isSilent)
+		require.Len(t, lines, 1, "%v", log.lines())
+		require.Contains(t, lines[0], "node=n1 error=")
+		require.NoError(t, k.Release(bg))
+	}, WithLogger(log.logger()), WithNodeTimeout(3*time.Second))
+}
+
 // An extension that fails at first, because this process or the network stood still for a moment, is no
 // warning: there is time for the next ones.
 func TestASilenceThatEndsSoonIsNoWarning(t *testing.T) {
