@@ -3,6 +3,7 @@ package reply
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -24,24 +25,22 @@ type Part struct {
 // Merged appends to parts what the reply to one call of several commands means for each of them. If the
 // reply makes no sense, nothing is known about any of them, and Merged returns ErrMerged: no later reply
 // can be trusted.
-func Merged(parts []Part, all []*command.Command, v any, err error, password string) ([]Part, error) {
-	var nonsense error
-	if err == nil && !mergedValid(all, v) {
+func Merged(parts []Part, all []*command.Command, v any, err error, password string) (_ []Part, nonsense error) {
+	same := Part{Err: ErrMerged} // for each command, unless the reply has a value for each
+	switch {
+	case err != nil && all[0].Op.Undoes() && resp.Code(err) != "NOSCRIPT":
+		same = Part{Again: true}
+	case err != nil:
+		same = Part{Err: mergedAcquireError(err, password)}
+	case mergedValid(all, v):
+		for i := range all {
+			parts = append(parts, mergedResult(v, i))
+		}
+		return parts, nil
+	default:
 		nonsense = ErrMerged
 	}
-	for i, c := range all {
-		switch {
-		case nonsense != nil:
-			parts = append(parts, Part{Err: nonsense})
-		case err == nil:
-			parts = append(parts, mergedResult(v, i))
-		case c.Op.Undoes() && resp.Code(err) != "NOSCRIPT":
-			parts = append(parts, Part{Again: true})
-		default:
-			parts = append(parts, Part{Err: mergedAcquireError(err, password)})
-		}
-	}
-	return parts, nonsense
+	return append(parts, slices.Repeat([]Part{same}, len(all))...), nonsense
 }
 
 // mergedAcquireError returns the error of an acquire whose call was answered by an error. Unless the
