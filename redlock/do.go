@@ -63,9 +63,12 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 //
 // Before Lead campaigns again it pauses for 100 to 200 ms. The pause doubles up to 10 s while fn returns
 // within 10 s each time. When ctx ends, Lead waits for fn, releases the lock, and returns an error that
-// matches context.Cause(ctx), joined with the error of fn if that is another one. Lead returns the errors
-// of Acquire, such as ErrInvalid and ErrClosed. It never returns nil. WithWait, WithFailFast and WithShared
-// have no effect.
+// matches context.Cause(ctx), joined with the error of fn if that is another one.
+//
+// Lead waits while another process leads, and while there is no quorum. It returns the errors with which
+// Acquire ends without waiting: ErrInvalid, ErrAlreadyHeld and ErrClosed, and also ErrForeignKey or
+// ErrGuardMismatch if so many nodes answer with one of them that the others are no majority. It never returns
+// nil. WithWait, WithFailFast and WithShared have no effect.
 func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
