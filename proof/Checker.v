@@ -1,58 +1,201 @@
-(* An executable check of a trace, and what follows for a trace that it accepts. *)
+(* An executable check of a trace: what nodes and clients did, with the nodes' answers. What it accepts has the promises.
+   check/ has the program that reads traces. *)
 From Coq Require Import ZArith List Lia Bool Arith.
-From Redlock Require Import Model Exclusion Release Fences OrderedFences Clocks Worlds Witnesses.
+From Redlock Require Import Model Exclusion Release Fences OrderedFences Clocks Worlds Promises Courses.
 Import ListNotations.
 Open Scope Z_scope.
 
-(* The world of a trace: N nodes, clocks at constant rates, and the lock as it is. *)
-Definition trace_world N guard nm longest cs ns :=
-  World (fun _ => seq 0 N) (fun _ => guard) nm longest allowance (Z.min 1000000 (longest * 250)) (clocks ns) (clocks cs) correct.
-Definition may_break (guard : bool) := if guard then all_but [NodesRemember] else all_hold.
+(* ---- What a node answers ---- *)
 
-Definition check N guard nm longest cs ns tr :=
-  all_fit cs ns && match run (trace_world N guard nm longest cs ns) (may_break guard) init tr with Some _ => true | None => false end.
+(* Says n: it did what it was asked. n is the number that it counted, or how long it still keeps the keys, or 0.
+   Refuses: a key is missing, or another token has it. Unfit: the marker differs, so it did nothing. Uncounted: it did it, and the marker differs. *)
+Inductive reply := Silent | Says (n : Z) | Refuses | Unfit | Uncounted.
+
+Section Replies.
+Variable w : world.
+Definition all_mine s n edge tok := forallb (mine w s n edge tok) (names w tok).
+Definition reply_to s n edge R hint (e : kind) := match e with
+  | Acquiring => if negb (may_create w (r_client R) s n) then Unfit
+      else if forallb (free w s n edge) (names w (r_token R)) then Says match hint with Some h => number w s n (r_token R) h | None => 0 end else Refuses
+  | Extending => if all_mine s n edge (r_token R) then if may_vote w (r_client R) s n then Says 0 else Uncounted else Refuses
+  | Asking => if negb (may_vote w (r_client R) s n) then Unfit else if all_mine s n edge (r_token R) then Says (left_all w s n (r_token R)) else Refuses
+  end.
+Definition reply_of s e := match e with
+  | Exec n r hint edge => match find_round r (rounds s) with Some R => reply_to s n edge R hint (r_kind R) | None => Silent end
+  | Confirm n r _ edge => match find_round r (rounds s) with
+      | Some R => if all_mine s n edge (r_token R) then if may_create w (r_client R) s n then Says 0 else Uncounted else Refuses
+      | None => Silent end
+  | Repair n r edge => match find_round r (rounds s) with
+      | Some R => if negb (guarded w (r_client R) && fit s n) then Unfit
+          else if forallb (fun x => mine w s n edge (r_token R) x || free w s n edge x) (names w (r_token R)) then Says 0 else Refuses
+      | None => Silent end
+  | Verify n => match mark s n, mark (verify w n s) n with          (* Says 0: it is fit. Refuses: a quarantine begins. *)
+      | _, Fit => Says 0 | Quarantined a, Quarantined b => if a =? b then Uncounted else Refuses | _, _ => Refuses end
+  | _ => Silent
+  end.
+
+(* PTTL may be a millisecond less than the model's, because servers count it from different parts of a millisecond. *)
+Definition fits_reply (asked : bool) seen said := match seen, said with
+  | Silent, _ | Refuses, Refuses | Unfit, Unfit | Uncounted, Uncounted => true
+  | Says a, Says b => if asked then (a <=? b) && (b <=? a + 1) else a =? b
+  | _, _ => false
+  end.
+Definition asks s e := match e with Exec _ r _ _ => match find_round r (rounds s) with Some R => match r_kind R with Asking => true | _ => false end | None => false end | _ => false end.
+End Replies.
+
+(* ---- The check ---- *)
+
+(* names: of each token. The clocks are those of clients and of nodes. An event has the answer that was seen, or Silent. *)
+Record trace := Trace {
+  t_nodes : nat; t_guard : bool; t_longest : Z; t_names : list (Z * list nat); t_clients : list course; t_clocks : list course;
+  t_events : list (Z * event * reply) }.
+
+Definition names_of (l : list (Z * list nat)) tok := match find (fun p => fst p =? tok) l with Some (_, x) => x | None => [] end.
+Definition clamp_of longest := Z.min 1000000 (longest * 250).
+Definition world_of T := World (fun _ => seq 0 (t_nodes T)) (fun _ => t_guard T) (names_of (t_names T)) (t_longest T) allowance
+  (clamp_of (t_longest T)) (courses (t_clocks T)) (courses (t_clients T)) correct.
+
+Inductive promise := Excludes | FencesInOrder | FencesDiffer | NothingLeft.
+
+(* What the theorems of Promises.v assume. *)
+Definition assumed p (guard : bool) := match p, guard with
+  | Excludes, false => [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]
+  | Excludes, true => [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]
+  | FencesInOrder, false => [KeysKept; NodesRemember; MarkerHonest; ClaimOnce; ExecutedOnce]
+  | FencesInOrder, true => [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet; AdmitNothing; ExecutedOnce; NumbersPaced]
+  | FencesDiffer, _ => [NodesRemember; MarkerHonest; ExecutedOnce]
+  | NothingLeft, _ => [NodesRemember; MarkerHonest; InOrder]
+  end.
+Definition spread_of longest := longest * 1000 - 2 * clamp_of longest - 1000.
+Definition clocks_suffice p T := match p, t_guard T with
+  | Excludes, _ | FencesInOrder, false => all_good (t_clients T) (t_clocks T)
+  | FencesInOrder, true => all_good (t_clients T) (t_clocks T) && agree (spread_of (t_longest T)) (t_clocks T)
+  | _, _ => true
+  end.
+
+Inductive reason := TimeGoesBack | BreaksAssumption | OtherAnswer (said : reply) | Impossible.
+Definition judge w tol s (e : Z * event * reply) : state + reason :=
+  let '(t, ev, seen) := e in
+  if t <? now s then inr TimeGoesBack else
+  let s := at_time t s in
+  if negb (permitted w tol s ev) then inr BreaksAssumption
+  else if negb (fits_reply (asks s ev) seen (reply_of w s ev)) then inr (OtherAnswer (reply_of w s ev))
+  else match happen w s ev with Some s' => inl s' | None => inr Impossible end.
+Fixpoint passes w tol s l := match l with
+  | [] => true
+  | e :: l => match judge w tol s e with inl s' => passes w tol s' l | inr _ => false end
+  end.
+Definition check p T := clocks_suffice p T && passes (world_of T) (assuming (assumed p (t_guard T))) init (t_events T).
+
+(* ---- What an accepted trace has ---- *)
+
+Lemma passes_run w tol l : forall s, passes w tol s l = true -> exists s', run w tol s (map fst l) = Some s'.
+Proof.
+  induction l as [|[[t e] r] l IH]; simpl; intros s P; [eauto|]. unfold judge in P. destruct (t <? now s); [discriminate|].
+  destruct (permitted w tol (at_time t s) e); [|discriminate]. simpl in P. destruct (fits_reply _ _ _); [|discriminate]. simpl in P.
+  destruct (happen w (at_time t s) e); [auto|discriminate].
+Qed.
+
+(* Each answer that was seen is the model's. *)
+Theorem accepted_answers w tol p t e r q : forall s, passes w tol s (p ++ (t, e, r) :: q) = true ->
+  exists s', run w tol s (map fst p) = Some s' /\ fits_reply (asks (at_time t s') e) r (reply_of w (at_time t s') e) = true.
+Proof.
+  induction p as [|[[u f] a] p IH]; simpl; intros s P; unfold judge in P.
+  - exists s. split; auto. destruct (t <? now s); [discriminate|]. destruct (negb (permitted _ _ _ _)); [discriminate|].
+    destruct (fits_reply _ _ _); [reflexivity|discriminate].
+  - destruct (u <? now s) eqn:U; [discriminate|]. destruct (permitted w tol (at_time u s) f); [|discriminate]. simpl in P.
+    destruct (fits_reply _ _ _); [|discriminate]. simpl in P. destruct (happen w (at_time u s) f) as [s1|]; [auto|discriminate].
+Qed.
 
 Section Accepted.
-Variables (N : nat) (guard : bool) (nm : Z -> list nat) (longest : Z) (cs ns : list clock) (tr : list (Z * event)).
-Hypothesis Haccepted : check N guard nm longest cs ns tr = true.
-Notation w := (trace_world N guard nm longest cs ns).
-Notation tolerated := (may_break guard).
+Variable T : trace.
+Notation w := (world_of T).
+Notation guarded := (t_guard T).
+Notation before p := (map fst p).
+Notation reached promise := (run w (assuming (assumed promise guarded)) init).
 
-Lemma fits_clocks : monotonic w /\ within_drift w.
+Lemma check_spec p : check p T = true -> clocks_suffice p T = true /\ passes w (assuming (assumed p guarded)) init (t_events T) = true.
+Proof. apply andb_prop. Qed.
+
+Lemma prefix pr p q : check pr T = true -> t_events T = p ++ q -> exists s, reached pr (before p) = Some s.
 Proof.
-  unfold check in Haccepted. apply andb_prop in Haccepted as [F _]. destruct (constant_rates w cs ns F eq_refl eq_refl) as [M D].
-  split; [exact M|]. apply allowance_suffices; [intros k; reflexivity|exact D].
+  intros C E. apply check_spec in C as [_ C]. apply passes_run in C as [s' R]. rewrite E, map_app, run_app in R.
+  destruct (reached pr (before p)) as [s|]; [eauto|discriminate].
 Qed.
 
-Lemma prefix p q : tr = p ++ q -> exists s, run w tolerated init p = Some s.
+Lemma described : all_good (t_clients T) (t_clocks T) = true -> as_described w.
 Proof.
-  intros ->. unfold check in Haccepted. apply andb_prop in Haccepted as [_ R]. rewrite run_app in R.
-  destruct (run w tolerated init p) as [s|]; [eauto|discriminate].
+  intros G. destruct (good_clocks w _ _ G eq_refl eq_refl) as [M D]. split; [intros m; reflexivity|]. split; [exact M|]. split; [|intros c d; reflexivity].
+  apply allowance_suffices; [reflexivity|exact D].
 Qed.
 
-(* After each event of an accepted trace, and at any instant before the next one, exclusion holds. *)
-Theorem accepted_traces_exclude p q : tr = p ++ q -> exists s, run w tolerated init p = Some s /\
-  forall t c a d b x, now s <= t -> valid w s t c a = true -> valid w s t d b = true -> In x (nm a) -> In x (nm b) -> a = b /\ c = d.
+(* EXCLUSION. After each event, and at any instant before the next one. *)
+Theorem accepted_traces_exclude p q : check Excludes T = true -> t_events T = p ++ q -> exists s, reached Excludes (before p) = Some s /\
+  forall t c a d b x, now s <= t -> valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
 Proof.
-  intros E. destruct (prefix p q E) as [s R]. exists s. split; [exact R|]. destruct fits_clocks as [M D].
-  intros t c a d b x Ht Va Vb Xa Xb. apply (exclusion w tolerated) with (tr := p) (s := s) (t := t) (x := x); auto;
-    try (intros m; reflexivity); try (intros m k; reflexivity); try (destruct guard; reflexivity).
-  intros L. destruct guard; [repeat split; auto|discriminate L].
+  intros C E. destruct (prefix _ p q C E) as [s R]. exists s. split; [exact R|]. apply check_spec in C as [C _]. unfold clocks_suffice in C.
+  destruct guarded eqn:G; intros t c a d b x Ht Va Vb Xa Xb; apply described in C.
+  - eapply (promise_guarded_exclusion w); eauto. intros e. exact G.
+  - eapply (promise_exclusion w); eauto.
+Qed.
+
+(* FENCES. The newest first: each is larger than all older ones of locks with a name in common. *)
+Theorem accepted_traces_have_fences_in_order s l1 b Fb l2 a Fa : check FencesInOrder T = true -> reached FencesInOrder (before (t_events T)) = Some s ->
+  fences s = l1 ++ (b, Fb) :: l2 -> In (a, Fa) l2 -> a <> b -> share w a b -> Fa < Fb.
+Proof.
+  intros C R. apply check_spec in C as [C _]. unfold clocks_suffice in C. destruct guarded eqn:G.
+  - apply andb_prop in C as [C A]. destruct (clocks_that_agree w _ _ A eq_refl) as [F S].
+    apply (promise_guarded_fences_in_order w (spread_of (t_longest T)) (before (t_events T)) s l1 b Fb l2 a Fa (described C)); auto.
+    + intros e. exact G.
+    + unfold spread_of. cbn [clamp max_ttl world_of]. lia.
+  - apply (promise_fences_in_order w (before (t_events T)) s l1 b Fb l2 a Fa (described C) R).
+Qed.
+
+(* Whatever clocks show and whichever keys vanish: no two fences of locks with a name in common are equal. *)
+Theorem accepted_traces_have_different_fences s a b Fa Fb : check FencesDiffer T = true -> reached FencesDiffer (before (t_events T)) = Some s ->
+  In (a, Fa) (fences s) -> In (b, Fb) (fences s) -> a <> b -> share w a b -> Fa <> Fb.
+Proof. intros _ R. eapply promise_fences_differ; eauto; [intros m; reflexivity|intros c d; reflexivity]. Qed.
+
+(* … and each is larger than that of every lock that was acquired before any node counted for this one. *)
+Theorem accepted_traces_have_increasing_fences p q s s' a b Fa Fb : check FencesDiffer T = true -> t_events T = p ++ q ->
+  reached FencesDiffer (before p) = Some s -> run w (assuming (assumed FencesDiffer guarded)) s (before q) = Some s' ->
+  In (a, Fa) (fences s) -> (forall n v, ~ In (n, b, v) (numbers s)) -> In (b, Fb) (fences s') -> share w a b -> Fa < Fb.
+Proof. intros _ _ R Q. eapply promise_fences_increase; eauto; [intros m; reflexivity|intros c d; reflexivity]. Qed.
+
+(* NOTHING LEFT. After each event: a node that executed a release or an undo has no key with that token. *)
+Theorem accepted_traces_leave_nothing p q : check NothingLeft T = true -> t_events T = p ++ q -> exists s, reached NothingLeft (before p) = Some s /\
+  forall n x tok e, In (n, x, tok) (undone s) -> key s n x <> Some (tok, e).
+Proof.
+  intros C E. destruct (prefix _ p q C E) as [s R]. exists s. split; [exact R|]. intros n x tok e. eapply promise_nothing_left; eauto. intros m. reflexivity.
 Qed.
 End Accepted.
 
-(* Without the guard, fences are in order, and nothing is left behind. *)
-Theorem accepted_traces_have_fences_in_order N nm longest cs ns tr s l1 b Fb l2 a Fa : check N false nm longest cs ns tr = true ->
-  run (trace_world N false nm longest cs ns) all_hold init tr = Some s -> fences s = l1 ++ (b, Fb) :: l2 -> In (a, Fa) l2 -> a <> b ->
-  (exists x, In x (nm a) /\ In x (nm b)) -> Fa < Fb.
-Proof.
-  intros A R E I N0 S. destruct (fits_clocks _ _ _ _ _ _ _ A) as [M D].
-  apply (fences_are_in_order (trace_world N false nm longest cs ns) all_hold) with (spread := 0) (tr := tr) (s := s) (l1 := l1) (l2 := l2) (a := a) (b := b); auto;
-    try (intros m; reflexivity); try (intros m k; reflexivity); intros L; discriminate L.
-Qed.
+(* ---- Traces that Coq evaluates ---- *)
 
-(* A trace is accepted, and rejected if a validity is a nanosecond too long, or if a quorum is decided without its second vote. *)
-Example accepted : check 3 false two_names 1000 cs ns (first_half ++ second_half) = true. Proof. vm_compute. reflexivity. Qed.
-Example too_long : check 3 false two_names 1000 cs ns (firstn 6 first_half ++ [(1006 * MS, Decide 1 1000 (c0 (1000 * MS) + 988 * MS + 1) 0)]) = false.
+From Redlock Require Import Witnesses.
+Definition at_rate k := Course (off k) (den k) [Part 0 0 (num k)].
+Definition unseen (l : list (Z * event)) := map (fun e => (e, Silent)) l.
+Definition of_w1 l := Trace 3 false 1000 (map (fun t => (t, two_names t)) [100; 200; 400; 500]) (map at_rate cs) (map at_rate ns ++ [exact]) l.
+Definition of_guard cs ns l := Trace 3 true 1000 (map (fun t => (t, [0%nat])) [100; 200; 300; 900]) cs ns l.
+
+(* A trace is accepted, and rejected if a validity is a nanosecond too long, if a quorum is decided without its second vote, or if a node
+   says that it granted and did not. *)
+Example accepted : check Excludes (of_w1 (unseen (first_half ++ second_half))) = true. Proof. vm_compute. reflexivity. Qed.
+Example too_long : check Excludes (of_w1 (unseen (firstn 6 first_half ++ [(1006 * MS, Decide 1 1000 (c0 (1000 * MS) + 988 * MS + 1) 0)]))) = false.
 Proof. vm_compute. reflexivity. Qed.
-Example a_vote_is_missing : check 3 false two_names 1000 cs ns (firstn 2 first_half ++ skipn 3 first_half) = false. Proof. vm_compute. reflexivity. Qed.
+Example a_vote_is_missing : check Excludes (of_w1 (unseen (firstn 2 first_half ++ skipn 3 first_half))) = false. Proof. vm_compute. reflexivity. Qed.
+Example a_grant_is_forged : check Excludes (of_w1 (unseen (firstn 5 first_half) ++ [(1005 * MS, exec 1 2, Refuses)])) = true
+  /\ check Excludes (of_w1 (unseen (firstn 5 first_half) ++ [(1005 * MS, exec 1 2, Says 0)])) = false. Proof. vm_compute. split; reflexivity. Qed.
+
+(* Nodes forget under the guard, and their fences are in order, while a client is suspended and a node's clock changes its rate. *)
+Example accepted_under_the_guard : check Excludes (of_guard [] [] (unseen guard_run)) = true. Proof. vm_compute. reflexivity. Qed.
+Definition suspended := Course 0 1 [Part (1550 * MS) (10 * MS) 1].
+Definition uneven := [exact; exact; Course (400 * MS) 1000 [Part (2 * MS) 0 1004; Part (1700 * MS) 0 998; Part (2804 * MS) 0 1000]].
+Example accepted_fences : check FencesInOrder (of_guard [suspended] uneven (unseen guarded_fence_run)) = true
+  /\ check FencesInOrder (of_guard [suspended] (Course 0 1 [Part (2 * MS) (-1) 1] :: tl uneven) (unseen guarded_fence_run)) = false.
+Proof. vm_compute. split; reflexivity. Qed.
+
+(* A node's clock is set: back by an hour breaks no exclusion, and forward by a millisecond may. *)
+Definition set_by d := [Course 0 1 [Part (1 * MS) d 1]].
+Example set_back : check Excludes (of_guard [] (set_by (-3600000 * MS)) []) = true /\ check Excludes (of_guard [] (set_by MS) []) = false.
+Proof. vm_compute. split; reflexivity. Qed.
