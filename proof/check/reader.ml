@@ -159,8 +159,9 @@ let follow f promise =
     (* How many keys of a token a node has: at least so many, and at most. *)
     let keys n tok of_names = let s = here () in
       let count edge = List.length (List.filter (mine w s n edge tok) of_names) in count false, count true in
-    let give_back n t found event =
+    let give_back n t found given event =
       let tok, of_names = token t in
+      let of_names = if given = [] then of_names else List.map (index f.names) given in
       let least, most = keys n tok of_names and found = int found in
       if found < least || found > most then
         reject (Printf.sprintf "the node cannot have found %d keys of this token; it has %s" found
@@ -240,8 +241,8 @@ let follow f promise =
     | ["use"; c; t] -> happens [Use (client c, fst (token t)), Silent] ~why:(fun () -> "the client's lock is not valid")
     | ["detach"; c; t] -> happens [Detach (client c, fst (token t)), Silent] ~why:(fun () -> "the client's lock is not valid")
     | ["end"; t] -> once (End (fst (token t)))
-    | ["release"; n; t; found] -> give_back (node n) t found (fun x tok -> Delete (node n, x, tok))
-    | ["shorten"; n; t; ttl; found] -> give_back (node n) t found (fun x tok -> Shorten (node n, x, tok, z (int ttl)))
+    | "release" :: n :: t :: found :: given -> give_back (node n) t found given (fun x tok -> Delete (node n, x, tok))
+    | "shorten" :: n :: t :: ttl :: found :: given -> give_back (node n) t found given (fun x tok -> Shorten (node n, x, tok, z (int ttl)))
     | ["verify"; n; "fit"] -> happens [Verify (node n), Says Z0]
     | ["verify"; n; "began"] -> happens [Verify (node n), Refuses]
     | ["verify"; n; "waits"] -> (match (here ()).mark (node n) with Quarantined _ -> () | _ -> reject "the node is not in quarantine")
