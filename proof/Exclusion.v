@@ -436,7 +436,7 @@ Proof. intros ->. now left. Qed.
 
 Lemma inv_happen s e s' : inv s -> permitted w tolerated s e = true -> happen w s e = Some s' -> inv s'.
 Proof.
-  intros I P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters]; simpl.
+  intros I P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters|n]; simpl.
   - destruct (existsb _ _); [discriminate|]. apply inv_round; auto. simpl. intros L. destruct (Hguard L) as [_ [T _]].
     apply Z.ltb_ge. exact (never s _ TtlBounded _ P T (in_when _ _)).
   - destruct (valid _ _ _ _ _); [|discriminate]. apply inv_round; auto. simpl. intros L. destruct (Hguard L) as [_ [T _]].
@@ -460,6 +460,8 @@ Proof.
   - assert (B := tolerate s _ KeysKept P (or_introl eq_refl)). congruence.
   - intros E; inversion E; subst. destruct m; [apply inv_restart; auto; exact (tolerate s _ NodesRemember P (or_introl eq_refl))| |];
       assert (B := tolerate s _ MarkerHonest P (or_introl eq_refl)); congruence.
+  - intros E; inversion E; subst. apply inv_mark; auto. intros L q Q k x V FQ A X [g [G _]]. exists g. split; [exact G|]. right. split; auto. left.
+    simpl. now rewrite update_same.
 Qed.
 
 Lemma inv_step s te s' : inv s -> permitted w tolerated (at_time (fst te) s) (snd te) = true -> step w s te = Some s' -> inv s'.
@@ -555,7 +557,7 @@ Qed.
 Lemma happen_back s e s' c tok : happen w s e = Some s' -> stays c tok e = true -> handle_of c tok (handles s) <> None -> back s s' c tok.
 Proof.
   intros E St H.
-  destruct e as [d r b ttl|d r b ttl|d r b|r k u f|d b|d b|b|n r hint edge|n r f edge|n r edge|n x b|n x b ttl|n|n|n x|n m keys counters]; simpl in E;
+  destruct e as [d r b ttl|d r b ttl|d r b|r k u f|d b|d b|b|n r hint edge|n r f edge|n r edge|n x b|n x b ttl|n|n|n x|n m keys counters|n]; simpl in E;
     unfold begin_round, delete, shorten, verify, repair, exec_extend, exec_ask, exec_acquire, confirm, count in E.
   4: { rewrite Hright in E. unfold decide in E. destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (_ && _ && _); [|discriminate].
     destruct (Nat.eqb c (r_client R) && (tok =? r_token R)) eqn:Same.

@@ -199,7 +199,7 @@ Ltac rest I := eapply finv_rest; [..|exact I]; simpl; eauto.
 
 Lemma finv_happen s e s' : finv s -> permitted w tolerated s e = true -> happen w s e = Some s' -> finv s'.
 Proof.
-  intros I P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters]; simpl.
+  intros I P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters|n]; simpl.
   - destruct (existsb _ _); [discriminate|]. intros E. assert (X := fun t => extended_round _ _ _ t E). unfold begin_round in E. destruct (find_round _ _); inversion E; subst. eapply finv_rest; [..|exact X|exact I]; simpl; eauto.
   - destruct (valid _ _ _ _ _); [|discriminate]. intros E. assert (X := fun t => extended_round _ _ _ t E). unfold begin_round in E. destruct (find_round _ _); inversion E; subst. eapply finv_rest; [..|exact X|exact I]; simpl; eauto.
   - intros E. assert (X := fun t => extended_round _ _ _ t E). unfold begin_round in E. destruct (find_round _ _); inversion E; subst. eapply finv_rest; [..|exact X|exact I]; simpl; eauto.
@@ -222,6 +222,7 @@ Proof.
   - destruct (mark s n); try discriminate. intros E; inversion E; subst. rest I.
   - intros E; inversion E; subst. rest I. intros m y a e H. apply update_some in H as [H|[_ [_ H]]]; [eauto|discriminate].
   - unfold permitted in P. simpl in P. destruct m; simpl in P; rewrite andb_true_r in P; congruence.
+  - intros E; inversion E; subst. rest I.
 Qed.
 
 Lemma finv_step s te s' : finv s -> permitted w tolerated (at_time (fst te) s) (snd te) = true -> step w s te = Some s' -> finv s'.
@@ -284,7 +285,7 @@ Qed.
 
 Lemma after_happen s e s' : permitted w tolerated s e = true -> happen w s e = Some s' -> after s s'.
 Proof.
-  intros P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters]; simpl;
+  intros P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters|n]; simpl;
     unfold begin_round, decide, delete, shorten, verify, repair, exec_extend, exec_ask.
   8: { destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (r_kind R); intros E; inversion E; subst; [apply after_acquire| |];
        unfold exec_extend, exec_ask; destruct (forallb _ _); apply after_same; reflexivity. }

@@ -95,7 +95,9 @@ Inductive event :=
 | Admit (n : nat)                               (* an operator skips the wait of a new deployment *)
 (* Faults *)
 | Vanish (n x : nat)                            (* a key vanishes early *)
-| Restart (n : nat) (m : marker) (keys : nat -> option (Z * Z)) (counters : nat -> Z). (* any data *)
+| Restart (n : nat) (m : marker) (keys : nat -> option (Z * Z)) (counters : nat -> Z)  (* any data *)
+(* No fault *)
+| Reboot (n : nat).                             (* the server starts again with all its data: its marker is of another run *)
 
 Definition is_in (x : Z) l := existsb (Z.eqb x) l.
 Definition has (x : nat) l := existsb (Nat.eqb x) l.
@@ -328,6 +330,7 @@ Definition happen (s : state) (e : event) : option state :=
   | Admit n => match mark s n with Unmarked => Some (set_mark n Fit s) | _ => None end
   | Vanish n x => Some (set_key n (update (key s n) x None) s)
   | Restart n m keys counters => Some (set_counter n counters (set_mark n m (set_key n keys s)))
+  | Reboot n => Some (set_mark n Unmarked s)
   end.
 
 Definition step (s : state) (te : Z * event) : option state :=

@@ -342,7 +342,7 @@ Qed.
 Lemma o_happen s e s' : oinv s -> permitted w tolerated s e = true -> happen w s e = Some s' -> oinv s'.
 Proof.
   intros I P E0. assert (J : inv s') by (eapply inv_happen; eauto using o_inv). revert E0.
-  destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters]; simpl.
+  destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters|n]; simpl.
   - destruct (existsb (fun R => r_token R =? tok) (rounds s)) eqn:X; [discriminate|]. intros E. eapply o_round; eauto. intros _ Q HQ T. simpl in T.
     assert (existsb (fun R => r_token R =? tok) (rounds s) = true); [|congruence]. apply existsb_exists. exists Q. split; auto. now apply Z.eqb_eq.
   - destruct (valid _ _ _ _ _); [|discriminate]. intros E. eapply o_round; eauto. discriminate.
@@ -369,6 +369,7 @@ Proof.
   - assert (B := tolerate w tolerated s _ KeysKept P (or_introl eq_refl)). congruence.
   - intros E; inversion E; subst. destruct m; [apply o_restart; auto; exact (tolerate w tolerated s _ NodesRemember P (or_introl eq_refl))| |];
       assert (B := tolerate w tolerated s _ MarkerHonest P (or_introl eq_refl)); congruence.
+  - intros E; inversion E; subst. apply o_mark; auto. intros L a F x H X _. right. split; auto. left. simpl. now rewrite update_same.
 Qed.
 
 Lemma o_run tr : forall s s', oinv s -> run w tolerated s tr = Some s' -> oinv s'.

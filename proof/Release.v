@@ -22,7 +22,7 @@ Theorem releases_are_harmless s t e s' tok b : gives_up e tok -> step w s (t, e)
   (forall n x z, key s n x = Some (b, z) -> key s' n x = Some (b, z)) /\ (forall u c, valid w s' u c b = valid w s u c b).
 Proof.
   intros G E N. unfold step in E. destruct (t <? now s); [discriminate|].
-  destruct e as [ | | | | | |k| | | |n x k|n x k ttl| | | | ]; simpl in G; try contradiction; subst k; simpl in E.
+  destruct e as [ | | | | | |k| | | |n x k|n x k ttl| | | | | ]; simpl in G; try contradiction; subst k; simpl in E.
   - inversion E; subst s'. split; [auto|]. intros u c. unfold valid, is_in. simpl. rewrite (proj2 (Z.eqb_neq b tok) N). reflexivity.
   - destruct (_ || _); [|discriminate]. inversion E; subst s'. unfold delete. simpl. destruct (key s n x) as [[k z]|] eqn:K; [|split; [auto|intros; reflexivity]].
     rewrite Hright, orb_false_r. destruct (k =? tok) eqn:T; simpl; (split; [|intros; reflexivity]); auto.
@@ -92,7 +92,7 @@ Qed.
 
 Lemma clean_happen s e s' : clean s -> permitted w tolerated s e = true -> happen w s e = Some s' -> clean s'.
 Proof.
-  intros I P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters]; simpl;
+  intros I P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters|n]; simpl;
     unfold begin_round, decide, verify, confirm.
   - destruct (existsb _ _); [discriminate|]. destruct (find_round _ _); [discriminate|]. intros E; inversion E; subst. exact I.
   - destruct (valid _ _ _ _ _); [|discriminate]. destruct (find_round _ _); [discriminate|]. intros E; inversion E; subst. exact I.
@@ -122,6 +122,7 @@ Proof.
   - intros E; inversion E; subst. eapply clean_keys; [..|exact I]; [reflexivity|]. intros m y a e H. simpl in H.
     apply update_some in H as [H|[_ [_ H]]]; [eauto|discriminate].
   - unfold permitted in P. simpl in P. destruct m; simpl in P; rewrite andb_true_r in P; congruence.
+  - intros E; inversion E; subst. exact I.
 Qed.
 
 (* NOTHING IS LEFT BEHIND. A node that has executed a release or an undo of a token has no key with that token afterwards. *)

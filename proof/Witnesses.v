@@ -90,6 +90,19 @@ Proof.
   destruct (constant_rates w2 [] [] eq_refl eq_refl eq_refl) as [M D]. repeat split; auto. apply allowance_suffices; auto.
 Qed.
 
+(* ---- Exclusion and fences under the guard, while servers start again and keep their data: nothing is tolerated ---- *)
+
+Definition reboot_run := [
+  (0, Verify 0); (0, Verify 1); (0, Verify 2); (1000 * MS, Verify 0); (1000 * MS, Verify 1); (1000 * MS, Verify 2);
+  (1001 * MS, Acquire 0 1 100 1000); (1002 * MS, exec_at 1001000 0 1); (1002 * MS, exec_at 1001000 1 1); (1003 * MS, Decide 1 1000 (1989 * MS) 1001000);
+  (1100 * MS, Reboot 0); (1100 * MS, Reboot 1); (1101 * MS, Verify 0); (1101 * MS, Verify 1);
+  (1102 * MS, Acquire 1 2 200 1000); (1103 * MS, exec_at 1102000 2 2); (1103 * MS, exec_at 1102000 0 2); (1104 * MS, End 200); (1105 * MS, Delete 2 0 200);
+  (2101 * MS, Verify 0); (2101 * MS, Verify 1);
+  (2102 * MS, Acquire 1 3 300 1000); (2103 * MS, exec_at 0 0 3); (2103 * MS, exec_at 0 1 3); (2104 * MS, Decide 3 1000 (3090 * MS) 1853000) ].
+Example rebooted : holders w2 (only []) (firstn 19 reboot_run) (1900 * MS) = Some [(0%nat, 100)]
+  /\ holders w2 (only []) reboot_run (2200 * MS) = Some [(1%nat, 300)]
+  /\ fences_of w2 (only []) reboot_run = Some [(300, 1853000); (100, 1001000)]. Proof. vm_compute. repeat split; reflexivity. Qed.
+
 (* ---- Fences and releases while nodes remember. This world has real clocks, and so all hypotheses ---- *)
 
 Definition fenced := [

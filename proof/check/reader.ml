@@ -257,7 +257,7 @@ let follow f promise =
     | ["verify"; n; "began"] -> happens [Verify (node n), Refuses]
     | ["verify"; n; "waits"] -> (match (here ()).mark (node n) with Quarantined _ -> () | _ -> reject "the node is not in quarantine")
     | ["admit"; n] -> happens [Admit (node n), Silent] ~why:(fun () -> "the node has a marker")
-    | ["restart"; n; "kept"] -> let n = node n in if f.guard then once (Restart (n, Unmarked, !state.key n, !state.counter n))
+    | ["restart"; n; "kept"] -> once (Reboot (node n))
     | "restart" :: n :: rest -> let keys, counters = kept [] [] rest in once (Restart (node n, Unmarked, keys, counters))
     | ["vanish"; n; x] -> once (Vanish (node n, index f.names x))
     | ["merged"; n; k] -> merged := (int k, [n; string_of_int l.at])
