@@ -139,6 +139,18 @@ Proof.
   - eapply (promise_exclusion w); eauto.
 Qed.
 
+(* … Between two uses of a lock that is not detached in between, nobody uses another lock on the name. *)
+Theorem accepted_traces_use_in_turn p q1 q2 q t1 t2 t3 r1 r2 r3 c a d b x : check Excludes T = true ->
+  t_events T = (p ++ (t1, Use c a, r1) :: q1 ++ (t2, Use d b, r2) :: q2 ++ [(t3, Use c a, r3)]) ++ q ->
+  forallb (fun e => stays c a (snd e)) (before (q1 ++ q2)) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
+Proof.
+  intros C E St Xa Xb. destruct (prefix _ _ q C E) as [s R]. apply check_spec in C as [C _].
+  assert (D : as_described w) by (apply described; unfold clocks_suffice in C; now destruct guarded). destruct D as [Hr [Hm [Hd Hs]]].
+  rewrite !map_app in R. cbn [map fst] in R. rewrite !map_app in R. cbn [map fst] in R. rewrite map_app in R. cbn [map fst] in R. rewrite map_app in St.
+  eapply (uses_exclude w (assuming (assumed Excludes guarded)) Hr Hm Hd Hs) with (q1 := before q1) (q2 := before q2); eauto; try (destruct guarded; reflexivity).
+  intros L. destruct guarded eqn:G; [|discriminate L]. split; [intros e; exact G|split; reflexivity].
+Qed.
+
 (* FENCES. The newest first: each is larger than all older ones of locks with a name in common. *)
 Theorem accepted_traces_have_fences_in_order s l1 b Fb l2 a Fa : check FencesInOrder T = true -> reached FencesInOrder (before (t_events T)) = Some s ->
   fences s = l1 ++ (b, Fb) :: l2 -> In (a, Fa) l2 -> a <> b -> share w a b -> Fa < Fb.

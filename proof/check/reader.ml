@@ -265,6 +265,7 @@ let follow f promise =
     | w :: _ -> unreadable ("not understood: " ^ w)
     | [] -> unreadable "an instant without an event" in
   List.iter line f.lines;
+  if fst !merged > 0 then raise (Rejected (0, "a merged command has more lines"));
   trace_of f (List.rev !events)
 
 (* ---- Verdicts ---- *)
