@@ -45,14 +45,14 @@ End Replies.
 
 (* ---- The check ---- *)
 
-(* names: of each token. The clocks are those of clients and of nodes. An event has the answer that was seen, or Silent. *)
+(* t_drift: see allows. t_names: of each token. The clocks are those of clients and of nodes. An event has the answer that was seen, or Silent. *)
 Record trace := Trace {
-  t_nodes : nat; t_guard : bool; t_longest : Z; t_names : list (Z * list nat); t_clients : list course; t_clocks : list course;
+  t_nodes : nat; t_guard : bool; t_longest : Z; t_drift : Z * Z; t_names : list (Z * list nat); t_clients : list course; t_clocks : list course;
   t_events : list (Z * event * reply) }.
 
 Definition names_of (l : list (Z * list nat)) tok := match find (fun p => fst p =? tok) l with Some (_, x) => x | None => [] end.
 Definition clamp_of longest := Z.min 1000000 (longest * 250).
-Definition world_of T := World (fun _ => seq 0 (t_nodes T)) (fun _ => t_guard T) (names_of (t_names T)) (t_longest T) allowance
+Definition world_of T := World (fun _ => seq 0 (t_nodes T)) (fun _ => t_guard T) (names_of (t_names T)) (t_longest T) (allows (t_drift T))
   (clamp_of (t_longest T)) (courses (t_clocks T)) (courses (t_clients T)) correct.
 
 Inductive promise := Excludes | FencesInOrder | FencesDiffer | NothingLeft.
@@ -68,8 +68,8 @@ Definition assumed p (guard : bool) := match p, guard with
   end.
 Definition spread_of longest := longest * 1000 - 2 * clamp_of longest - 1000.
 Definition clocks_suffice p T := match p, t_guard T with
-  | Excludes, _ | FencesInOrder, false => all_good (t_clients T) (t_clocks T)
-  | FencesInOrder, true => all_good (t_clients T) (t_clocks T) && agree (spread_of (t_longest T)) (t_clocks T)
+  | Excludes, _ | FencesInOrder, false => all_good (t_drift T) (t_clients T) (t_clocks T)
+  | FencesInOrder, true => all_good (t_drift T) (t_clients T) (t_clocks T) && agree (spread_of (t_longest T)) (t_clocks T)
   | _, _ => true
   end.
 
@@ -123,10 +123,10 @@ Proof.
   destruct (reached pr (before p)) as [s|]; [eauto|discriminate].
 Qed.
 
-Lemma described : all_good (t_clients T) (t_clocks T) = true -> as_described w.
+Lemma described : all_good (t_drift T) (t_clients T) (t_clocks T) = true -> as_described w.
 Proof.
-  intros G. destruct (good_clocks w _ _ G eq_refl eq_refl) as [M D]. split; [intros m; reflexivity|]. split; [exact M|]. split; [|intros c d; reflexivity].
-  apply allowance_suffices; [reflexivity|exact D].
+  intros G. destruct (good_clocks w _ _ _ G eq_refl eq_refl) as [M D]; [reflexivity|]. split; [intros m; reflexivity|]. split; [exact M|].
+  split; [exact D|intros c d; reflexivity].
 Qed.
 
 (* EXCLUSION. After each event, and at any instant before the next one. *)
@@ -187,8 +187,9 @@ End Accepted.
 From Redlock Require Import Witnesses.
 Definition at_rate k := Course (off k) (den k) [Part 0 0 (num k)].
 Definition unseen (l : list (Z * event)) := map (fun e => (e, Silent)) l.
-Definition of_w1 l := Trace 3 false 1000 (map (fun t => (t, two_names t)) [100; 200; 400; 500]) (map at_rate cs) (map at_rate ns ++ [exact]) l.
-Definition of_guard cs ns l := Trace 3 true 1000 (map (fun t => (t, [0%nat])) [100; 200; 300; 900]) cs ns l.
+Definition default := (10000, 2000000).
+Definition of_w1 l := Trace 3 false 1000 default (map (fun t => (t, two_names t)) [100; 200; 400; 500]) (map at_rate cs) (map at_rate ns ++ [exact]) l.
+Definition of_guard cs ns l := Trace 3 true 1000 default (map (fun t => (t, [0%nat])) [100; 200; 300; 900]) cs ns l.
 
 (* A trace is accepted, and rejected if a validity is a nanosecond too long, if a quorum is decided without its second vote, or if a node
    says that it granted and did not. *)
@@ -207,7 +208,8 @@ Example accepted_fences : check FencesInOrder (of_guard [suspended] uneven (unse
   /\ check FencesInOrder (of_guard [suspended] (Course 0 1 [Part (2 * MS) (-1) 1] :: tl uneven) (unseen guarded_fence_run)) = false.
 Proof. vm_compute. split; reflexivity. Qed.
 
-(* A node's clock is set: back by an hour breaks no exclusion, and forward by a millisecond may. *)
+(* A node's clock is set: back by an hour breaks no exclusion, and forward by two milliseconds may, unless the allowance is larger. *)
 Definition set_by d := [Course 0 1 [Part (1 * MS) d 1]].
-Example set_back : check Excludes (of_guard [] (set_by (-3600000 * MS)) []) = true /\ check Excludes (of_guard [] (set_by MS) []) = false.
-Proof. vm_compute. split; reflexivity. Qed.
+Example set_back : check Excludes (of_guard [] (set_by (-3600000 * MS)) []) = true /\ check Excludes (of_guard [] (set_by (2 * MS)) []) = false
+  /\ all_good (10000, 4000000) [exact] (set_by (2 * MS)) = true.
+Proof. vm_compute. repeat split. Qed.

@@ -26,13 +26,17 @@ Definition fastest k := fold_right (fun p v => Z.max (p_num p) v) (c_den k) (c_p
 Fixpoint forward l := match l with [] => 0 | p :: l => Z.max 0 (p_set p) + forward l end.
 Fixpoint back l := match l with [] => 0 | p :: l => Z.min 0 (p_set p) + back l end.
 
-(* A clock stands or runs, and not backwards. A client's clock is never set back. A node's clock is set forward by less than a millisecond in all. *)
+(* The allowance for a TTL in ms, in ns: so many millionths of it, and so many ns. *)
+Definition allows (a : Z * Z) ttl := ttl * fst a + snd a.
+
+(* A clock stands or runs, and not backwards. A client's clock is never set back. A node's clock is set forward by less, in all, than what the
+   allowance has above the difference of rates, less a millisecond, in which a server counts. *)
 Definition sane k := (0 <? c_den k) && ordered 0 (c_parts k) && (0 <=? slowest k).
 Definition of_client k := sane k && (0 <=? back (c_parts k)).
-Definition of_node k := sane k && (forward (c_parts k) <=? 999997).
-Definition keeps_pace c n := 99 * (fastest n * c_den c) <=? 100 * (slowest c * c_den n).
-Definition all_good (cs ns : list course) :=
-  forallb of_client (those cs) && forallb of_node (those ns) && forallb (fun c => forallb (keeps_pace c) (those ns)) (those cs).
+Definition of_node (a : Z * Z) k := sane k && ((1000000 - fst a) * (forward (c_parts k) + 1 + MS) + 1000000 <=? 1000000 * snd a).
+Definition keeps_pace (a : Z * Z) c n := (1000000 - fst a) * (fastest n * c_den c) <=? 1000000 * (slowest c * c_den n).
+Definition all_good a (cs ns : list course) := (fst a <? 1000000) &&
+  forallb of_client (those cs) && forallb (of_node a) (those ns) && forallb (fun c => forallb (keeps_pace a c) (those ns)) (those cs).
 
 Lemma nth_those l n : In (nth n l (hd exact l)) (those l).
 Proof.
@@ -111,25 +115,34 @@ Proof.
   assert (passed (c_den k) (c_den k) 0 (c_parts k) t / c_den k <= passed (c_den k) (c_den k) 0 (c_parts k) u / c_den k) by (apply Z.div_le_mono; lia). lia.
 Qed.
 
-(* The counterpart of constant_rates. *)
-Theorem good_clocks w cs ns : all_good cs ns = true -> client_clock w = courses cs -> node_clock w = courses ns ->
-  monotonic w /\ rates_differ_by_less_than_1_percent w.
+Theorem good_clocks w a cs ns : all_good a cs ns = true -> client_clock w = courses cs -> node_clock w = courses ns ->
+  (forall ttl, drift w ttl = allows a ttl) -> monotonic w /\ within_drift w.
 Proof.
-  unfold all_good. rewrite !andb_true_iff, !forallb_forall. intros [[C N] F] Ec En. split.
-  - intros c t0 t1 H. rewrite Ec. assert (K := C _ (nth_those cs c)). unfold of_client in K. apply andb_prop in K as [K1 K2]. apply Z.leb_le in K2.
-    now apply shows_forward.
-  - intros c n t u H. rewrite Ec, En. unfold courses. assert (K := C _ (nth_those cs c)). assert (J := N _ (nth_those ns n)).
-    assert (F' := F _ (nth_those cs c)). rewrite forallb_forall in F'. specialize (F' _ (nth_those ns n)).
-    set (k := nth c cs _) in *. set (j := nth n ns _) in *. unfold of_client, of_node, keeps_pace in *.
-    apply andb_prop in K as [K1 K2]. apply andb_prop in J as [J1 J2]. rewrite Z.leb_le in *.
-    destruct (shows_between k t u K1 H) as [A _]. destruct (shows_between j t u J1 H) as [_ B].
-    apply sane_spec in K1 as [Dk _]. apply sane_spec in J1 as [Dj _].
-    set (x := shows j u - shows j t) in *. set (y := shows k u - shows k t) in *. set (d := u - t) in *. assert (0 <= d) by (unfold d; lia).
-    assert (P1 : c_den k * (c_den j * x) <= c_den k * (fastest j * d + c_den j * 999998)) by (apply Zmult_le_compat_l; [nia|lia]).
-    assert (P2 : c_den j * (slowest k * d - c_den k) <= c_den j * (c_den k * y)) by (apply Zmult_le_compat_l; [nia|lia]).
-    assert (P3 : d * (99 * (fastest j * c_den k)) <= d * (100 * (slowest k * c_den j))) by (apply Zmult_le_compat_l; lia).
-    assert (P : 0 < c_den k * c_den j) by nia.
-    apply (Zmult_le_reg_r _ _ (c_den k * c_den j)); [lia|]. unfold MS. nia.
+  unfold all_good. rewrite !andb_true_iff, !forallb_forall, Z.ltb_lt. intros [[[P C] N] F] Ec En Ed.
+  assert (Mono : monotonic w).
+  { intros c t0 t1 H. rewrite Ec. assert (K := C _ (nth_those cs c)). unfold of_client in K. apply andb_prop in K as [K1 K2]. apply Z.leb_le in K2.
+    now apply shows_forward. }
+  split; [exact Mono|]. intros c n ttl t u H E. rewrite Ed in E. rewrite Ec in E. unfold ms. rewrite En. unfold courses, allows in *.
+  assert (K := C _ (nth_those cs c)). assert (J := N _ (nth_those ns n)).
+  assert (F' := F _ (nth_those cs c)). rewrite forallb_forall in F'. specialize (F' _ (nth_those ns n)).
+  set (k := nth c cs _) in *. set (j := nth n ns _) in *. unfold of_client, of_node, keeps_pace in *.
+  apply andb_prop in K as [K1 K2]. apply andb_prop in J as [J1 J2]. rewrite Z.leb_le in *.
+  destruct (shows_between k t u K1 H) as [A _]. destruct (shows_between j t u J1 H) as [_ B].
+  apply sane_spec in K1 as [Dk _]. apply sane_spec in J1 as [Dj _].
+  destruct a as [ppm floor]. cbn [fst snd] in *. set (q := 1000000 - ppm) in *. assert (Q : 0 < q) by (unfold q; lia).
+  set (x := shows j u - shows j t) in *. set (y := shows k u - shows k t) in *. set (d := u - t) in *. assert (0 <= d) by (unfold d; lia).
+  set (f := forward (c_parts j)) in *.
+  assert (P1 : q * c_den k * (c_den j * x) <= q * c_den k * (fastest j * d + c_den j * (f + 1))) by (apply Zmult_le_compat_l; [lia|nia]).
+  assert (P2 : c_den j * (slowest k * d - c_den k) <= c_den j * (c_den k * y)) by (apply Zmult_le_compat_l; [nia|lia]).
+  assert (P3 : d * (q * (fastest j * c_den k)) <= d * (1000000 * (slowest k * c_den j))) by (apply Zmult_le_compat_l; lia).
+  assert (PP : 0 < c_den k * c_den j) by nia.
+  assert (X : q * x <= 1000000 * y + 1000000 + q * (f + 1)).
+  { apply (Zmult_le_reg_r _ _ (c_den k * c_den j)); [lia|]. nia. }
+  assert (Y : y <= ttl * q - floor) by (unfold q, MS in *; lia).
+  assert (Z' : q * x <= q * (ttl * MS - MS)) by (unfold MS in *; lia).
+  assert (W : x <= ttl * MS - MS) by (apply (Z.mul_le_mono_pos_l _ _ q); [lia|exact Z']). unfold MS in *.
+  assert (D := Z.div_mod (shows j t) 1000000 ltac:(lia)). assert (D' := Z.mod_pos_bound (shows j t) 1000000 ltac:(lia)).
+  assert (G := Z.div_mod (shows j u) 1000000 ltac:(lia)). assert (G' := Z.mod_pos_bound (shows j u) 1000000 ltac:(lia)). lia.
 Qed.
 
 (* ---- How far a clock gets from real time, if it runs as real time does after its last part ---- *)

@@ -21,7 +21,7 @@ let billion = z 1_000_000_000
 type line = { no : int; text : string; at : int; words : string list }
 type clock = { offset : int; rate : int; changes : (int * int * int) list (* instant, step, rate; the newest first *) }
 type file = {
-  nodes : int; guard : bool; longest : int; promises : (string * promise) list; clients : clock list; masters : clock list;
+  nodes : int; guard : bool; longest : int; drift : int * int; promises : (string * promise) list; clients : clock list; masters : clock list;
   tokens : (string * (int * int list)) list; (* of each token its number, and the numbers of its names *)
   names : (string, int) Hashtbl.t; lines : line list; heard : bool (* the trace tells which answers clients had *) }
 
@@ -33,7 +33,7 @@ let index table word = match Hashtbl.find_opt table word with
   | None -> let i = Hashtbl.length table in Hashtbl.add table word i; i
 
 let read channel =
-  let nodes = ref None and guard = ref false and longest = ref None and promises = ref [] and clients = ref [] and masters = ref [] in
+  let nodes = ref None and guard = ref false and longest = ref None and drift = ref (10_000, 2_000_000) and promises = ref [] and clients = ref [] and masters = ref [] in
   let tokens = ref [] and names = Hashtbl.create 8 and lines = ref [] and heard = ref false and no = ref 0 in
   let clock no i l o r = if number no i <> List.length !l then raise (Unreadable (no, "clocks are not numbered from 0"));
     l := !l @ [{ offset = number no o; rate = number no r; changes = [] }] in
@@ -59,6 +59,7 @@ let read channel =
     | ["nodes"; n] -> nodes := Some (number no n)
     | ["guard"] -> guard := true
     | ["longest"; n] -> longest := Some (number no n)
+    | ["drift"; m; n] -> drift := (number no m, number no n)
     | "promise" :: l -> promises := List.map (fun p -> match List.assoc_opt p promise_names with
         | Some q -> p, q | None -> raise (Unreadable (no, "no promise: " ^ p))) l
     | ["client"; i; o; r] -> clock no i clients o r
@@ -69,7 +70,7 @@ let read channel =
   let given name = function Some n -> n | None -> raise (Unreadable (!no, "the trace does not say: " ^ name)) in
   let nodes = given "nodes" !nodes in
   if List.length !masters <> nodes || nodes < 1 then raise (Unreadable (!no, "each node needs a clock"));
-  { nodes; guard = !guard; longest = given "longest" !longest; clients = !clients; masters = !masters; tokens = !tokens; names;
+  { nodes; guard = !guard; longest = given "longest" !longest; drift = !drift; clients = !clients; masters = !masters; tokens = !tokens; names;
     promises = (if !promises = [] then [List.hd promise_names] else !promises); lines = List.rev !lines; heard = !heard }
 
 (* After the last event all clocks run as real time does. *)
@@ -79,7 +80,7 @@ let course last k =
 
 let trace_of f events =
   let last = List.fold_left (fun m l -> max m l.at) 0 f.lines in
-  { t_nodes = f.nodes; t_guard = f.guard; t_longest = z f.longest; t_names = List.map (fun (_, (t, l)) -> z t, l) f.tokens;
+  { t_nodes = f.nodes; t_guard = f.guard; t_longest = z f.longest; t_drift = (z (fst f.drift), z (snd f.drift)); t_names = List.map (fun (_, (t, l)) -> z t, l) f.tokens;
     t_clients = List.map (course last) f.clients; t_clocks = List.map (course last) f.masters; t_events = events }
 
 (* ---- What a line means ---- *)
