@@ -4,6 +4,8 @@ LINT_VERSION := v2.15.0
 LINT         := bin/golangci-lint-$(LINT_VERSION)/golangci-lint
 VULN_VERSION := v1.1.4
 VULN         := bin/govulncheck-$(VULN_VERSION)/govulncheck
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT   := bin/actionlint-$(ACTIONLINT_VERSION)/actionlint
 APIDIFF_VERSION := v0.0.0-20261113113407-e3970619a1a4
 APIDIFF      := bin/apidiff-$(APIDIFF_VERSION)/apidiff
 GREMLINS_VERSION := v0.6.0
@@ -188,6 +190,10 @@ lint: $(LINT) ## lint all modules of the workspace
 lint-peers: $(LINT) ## lint the module of the other libraries
 	cd integration/peers && GOWORK=off $(abspath $(LINT)) run ./...
 
+.PHONY: lint-workflows
+lint-workflows: $(ACTIONLINT) ## lint the workflows in .github
+	$(ACTIONLINT) -shellcheck= -pyflakes=
+
 .PHONY: lint-manifests
 lint-manifests: $(LINT) ## lint the module that checks deploy/
 	cd integration/manifests && GOWORK=off $(abspath $(LINT)) run ./...
@@ -285,13 +291,14 @@ check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## w
 .PHONY: ci
 ci: export GOFLAGS := $(GOFLAGS) $(filter-out -race=false,$(RACE))
 ci: ## what CI runs: about 15 minutes
-	scripts/together '$(MAKE) hazards mutants-check docs-check' '$(MAKE) tidy-check api-check notice-check' '$(MAKE) proof'
+	scripts/together '$(MAKE) hazards mutants-check docs-check' '$(MAKE) tidy-check api-check notice-check lint-workflows' '$(MAKE) proof'
 	scripts/together 'nice -n 19 $(MAKE) lint vet-platforms fuzz FUZZTIME=5s' '$(MAKE) test sim SIM=1000 TESTFLAGS=-vet=off && $(MAKE) test-manifests TESTFLAGS=-vet=off'
 
 .PHONY: proof
-proof: ## check the proof of exclusion and fences from nothing, by Coq: half a minute
+proof: ## check the proof of exclusion and fences from nothing, by Coq, and the program that reads traces: half a minute
 	@command -v coqc >/dev/null || { echo "proof: there is no coqc: install Coq 8.16 (coq in Debian)" >&2; exit 1; }
 	$(MAKE) -C proof -j 2
+	$(MAKE) -C proof traces
 
 .PHONY: nightly
 nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY='sim soak' for some parts)
@@ -299,6 +306,9 @@ nightly: ## what is too long for CI, part by part, and its page: hours (NIGHTLY=
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(ACTIONLINT):
+	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(GREMLINS):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS_VERSION)
