@@ -40,7 +40,7 @@ func howMany() atOnce {
 		fmt.Fprintln(os.Stderr, "integration: other programs take the processors: few tests run beside each other, which takes longer")
 		return atOnce{lanes: 3, packages: 2, tests: 1}
 	}
-	return atOnce{lanes: 6, packages: 2, tests: processors()}
+	return atOnce{lanes: 6, packages: 3, tests: processors()}
 }
 
 // command is a program that prints what `go test -json` prints.
