@@ -61,6 +61,7 @@ func TestTheEndOfTheContextOfCloseTellsTheHoldersToStop(t *testing.T) {
 		require.Empty(t, did)
 		cancel()
 		require.ErrorIs(t, <-did, ErrClosed)
+		<-k.Context().Done() // in any order
 		require.ErrorIs(t, context.Cause(k.Context()), ErrClosed)
 		require.ErrorIs(t, <-closed, context.Canceled)
 		require.ErrorIs(t, k.Release(bg), pool.ErrClosed)
