@@ -290,10 +290,10 @@ func (x *extension) onDecision() {
 		lk.extending.trouble = nil
 	}
 	x.troubled = lk.extending.trouble != nil
-	endsSoon := lk.lease.Remaining(now) < r.Request.TTL/2
+	early := !won && lk.lease.Remaining(now) < r.Request.TTL/2
 	lk.scheduleLocked()
 	lk.mu.Unlock()
-	if !won && endsSoon { // the lock may end before the nodes that are silent have failed
+	if early { // the lock may end before the nodes that are silent have failed
 		lk.noteCopies(x)
 	}
 	lk.l.traceExtended(lk, x, now)

@@ -48,7 +48,8 @@ func newHoldLog(log *dispatcher, nodes []command.Voter) *holdLog {
 }
 
 // noteCopies records for the log which nodes support the lock, once all have answered an extension, and
-// before that if no quorum has confirmed it in time and half of the validity is over. If all have granted it, that takes four reads.
+// before that if no quorum has confirmed it in time and half of the validity is over. If all have granted
+// it, that takes four reads.
 func (lk *Lock) noteCopies(x *extension) {
 	h := lk.l.holdLog
 	if h == nil || x.refused.Load() == 0 && !x.failed.Load() && !x.troubled && h.silent.Load() == 0 {

@@ -146,7 +146,7 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 		}
 	}
 	if !known { // flags that select or measure: one test after the other
-		below.argv = append(append(below.argv, flags...), "-p", "1", "./integration/...")
+		below.argv = slices.Concat(below.argv, flags, []string{"-p", "1", "./integration/..."})
 		return together(ctx, []command{below}, out)
 	}
 	packages, err := list(nil, "./integration/...")
@@ -155,8 +155,8 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 	}
 	packages = slices.DeleteFunc(packages, func(p string) bool { return p == module+"/integration" })
 	took, most := tookBefore(), howMany()
-	below.argv = append(below.argv, "-p", strconv.Itoa(most.packages), "-parallel", strconv.Itoa(most.tests))
-	below.argv = append(append(below.argv, flags...), took.longestFirst(packages)...)
+	beside := []string{"-p", strconv.Itoa(most.packages), "-parallel", strconv.Itoa(most.tests)}
+	below.argv = slices.Concat(below.argv, beside, flags, took.longestFirst(packages)) // the user's flags count
 
 	dir, err := os.MkdirTemp("", "suite")
 	if err != nil {

@@ -22,23 +22,26 @@ type Part struct {
 	Again bool  // or the command may have been executed, and is sent once more by itself
 }
 
-// Merged appends to parts what the reply to one call of several commands means for each of them. If the
-// reply makes no sense, nothing is known about any of them, and Merged returns ErrMerged: no later reply
-// can be trusted.
-func Merged(parts []Part, all []*command.Command, v any, err error, password string) (_ []Part, nonsense error) {
-	same := Part{Err: ErrMerged} // for each command, unless the reply has a value for each
-	switch {
-	case err != nil && all[0].Op.Undoes() && resp.Code(err) != "NOSCRIPT":
-		same = Part{Again: true}
-	case err != nil:
-		same = Part{Err: mergedAcquireError(err, password)}
-	case mergedValid(all, v):
+// Merged appends to parts what the reply to one call of several commands means for each of them. Either all
+// of them undo, or all acquire. If the reply makes no sense, nothing is known about any of them, and Merged
+// returns ErrMerged: no later reply can be trusted.
+func Merged(parts []Part, all []*command.Command, v any, err error, password string) ([]Part, error) {
+	if err == nil && mergedValid(all, v) {
 		for i := range all {
 			parts = append(parts, mergedResult(v, i))
 		}
 		return parts, nil
-	default:
+	}
+	var same Part // for each command
+	var nonsense error
+	switch {
+	case err == nil:
 		nonsense = ErrMerged
+		same.Err = ErrMerged
+	case all[0].Op.Undoes() && resp.Code(err) != "NOSCRIPT":
+		same.Again = true
+	default:
+		same.Err = mergedAcquireError(err, password)
 	}
 	return append(parts, slices.Repeat([]Part{same}, len(all))...), nonsense
 }
