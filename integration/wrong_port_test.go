@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +30,7 @@ func TestTLSOnOneSideOnlyIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, err := pool.Open(c.config)
 			require.NoError(t, err)
-			l, err := redlock.New([]*pool.Node{n}, redlock.WithNodeTimeout(2*time.Second))
+			l, err := redlock.New([]*pool.Node{n}, redlock.WithNodeTimeout(busyTimeout))
 			require.NoError(t, err)
 			t.Cleanup(func() { closeLocker(t, l) })
 			r, err := doctor.Diagnose(t.Context(), l)

@@ -99,7 +99,7 @@ func TestTheDoctorBeginsTheGuardAndWaitsUntilAllMastersVote(t *testing.T) {
 	all := guarded(t)
 	// The node timeout is a quarter of it: a busy machine needs that.
 	begin := []string{"doctor", "--guard", "6s", "--begin-guard"}
-	holdAll(all, "job", secretToken, time.Minute) // of a client without the guard
+	holdAll(all, "job", secretToken, time.Hour) // of a client without the guard
 	began := time.Now()
 	got := invoke(t, envOf(all), begin...)
 	require.Equal(t, exitOK, got.status, got)

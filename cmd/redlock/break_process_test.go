@@ -25,13 +25,13 @@ func TestALockThatChangesAfterItWasShownIsNotBroken(t *testing.T) {
 		change func(all []*fakeredis.Master)
 	}{
 		"another holder": {exitLost, [3]string{token2, token2, token2}, func(all []*fakeredis.Master) {
-			holdAll(all, "job", token2, time.Minute)
+			holdAll(all, "job", token2, time.Hour)
 		}},
 		"another holder on a quorum": {exitLost, [3]string{token2, token2, token}, func(all []*fakeredis.Master) {
-			holdAll(all[:2], "job", token2, time.Minute)
+			holdAll(all[:2], "job", token2, time.Hour)
 		}},
 		"another holder on a minority": {exitOK, [3]string{token2, "", ""}, func(all []*fakeredis.Master) {
-			holdAll(all[:1], "job", token2, time.Minute)
+			holdAll(all[:1], "job", token2, time.Hour)
 		}},
 		"released": {exitLost, [3]string{}, func(all []*fakeredis.Master) { setFree(all, "job") }},
 		"no quorum": {exitUnavailable, [3]string{token, token, token}, func(all []*fakeredis.Master) {
@@ -40,7 +40,7 @@ func TestALockThatChangesAfterItWasShownIsNotBroken(t *testing.T) {
 		}},
 	} {
 		all := listing(t)
-		holdAll(all, "job", token, time.Minute)
+		holdAll(all, "job", token, time.Hour)
 		p := start(t, all, "break", "job")
 		require.Contains(t, p.message(), `job is held by "anna"`, what)
 		c.change(all)
@@ -60,12 +60,12 @@ func TestALockThatChangesAfterItWasShownIsNotBroken(t *testing.T) {
 func TestABreakCountsWhatTheHolderExtendedMeanwhile(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	holdAll(all, "job", token, time.Minute)
-	p := start(t, all, "break", "job")
-	require.Regexp(t, `for (1m0s|5\d[.\d]*s), on a, b, c \(id [0-9a-f]{24}\)$`, p.message())
 	holdAll(all, "job", token, time.Hour)
+	p := start(t, all, "break", "job")
+	require.Regexp(t, `for (1h0m0s|5\dm[.\d]*s), on a, b, c \(id [0-9a-f]{24}\)$`, p.message())
+	holdAll(all, "job", token, 2*time.Hour)
 	p.say("y")
-	require.Regexp(t, `may believe for (1h0m0s|59m[0-5]\d[.\d]*s|1h0m0\.\d+s) more`, p.line())
+	require.Regexp(t, `may believe for (2h0m0[.\d]*s|1h59m[.\d]*s) more`, p.line())
 	require.Equal(t, exitOK, p.status(), p.messages())
 	releasedEverywhere(t, all...)
 }
@@ -112,7 +112,7 @@ func TestABrokenLockNamesTheNodesThatMayKeepIt(t *testing.T) {
 			require.NoError(t, err, "it takes long to build")
 			attempts(t, 3, func() string { // on a busy machine a healthy node may be too late, too
 				all := listing(t)
-				holdAll(all, "job", token, time.Minute)
+				holdAll(all, "job", token, time.Hour)
 				all[2].Freeze()
 				p := startAsUser(t, all, "break", "--yes", flag, "job")
 				out, messages, status := p.gone(), p.messages(), p.status()

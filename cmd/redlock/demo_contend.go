@@ -103,7 +103,7 @@ func (s *show) crowd(turn func(contender int) error) (taken int64, err error) {
 }
 
 // crew makes several clients.
-func (s *show) crew(n int) (clients []*redlock.Locker, end func(), err error) {
+func (s *show) crew(n int, opts ...redlock.Option) (clients []*redlock.Locker, end func(), err error) {
 	var ends []func()
 	end = func() {
 		var wg sync.WaitGroup
@@ -113,7 +113,7 @@ func (s *show) crew(n int) (clients []*redlock.Locker, end func(), err error) {
 		wg.Wait()
 	}
 	for i := range n {
-		l, e, err := s.stage.client(fmt.Sprintf("client-%d", i+1))
+		l, e, err := s.stage.client(fmt.Sprintf("client-%d", i+1), opts...)
 		if err != nil {
 			end()
 			return nil, nil, err

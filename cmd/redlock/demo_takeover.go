@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,8 @@ import (
 func (s *show) takeOver(ctx context.Context) error {
 	ttl := slowed(1500 * time.Millisecond)
 	name := s.name("leader")
-	crew, end, err := s.crew(2)
+	tries := make(tried, 100)
+	crew, end, err := s.crew(2, redlock.WithTrace(&redlock.Trace{Attempt: tries.add}))
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,25 @@ func (s *show) takeOver(ctx context.Context) error {
 	if err := emil.Release(ctx); err != nil {
 		return err
 	}
-	return t.judge(dora, until, lost, got)
+	return t.judge(dora, until, lost, got, tries)
+}
+
+// tried receives the attempts to acquire the lock.
+type tried chan redlock.RoundEvent
+
+func (t tried) add(e redlock.RoundEvent) { t <- e }
+
+// failures returns why the attempts failed since an instant, until the one that succeeded.
+func (t tried) failures(since time.Time) (failed []error) {
+	for {
+		switch e := <-t; {
+		case e.At.Before(since):
+		case e.Err == nil:
+			return failed
+		default:
+			failed = append(failed, e.Err)
+		}
+	}
 }
 
 // timeline prints events with their times.
@@ -105,8 +125,9 @@ func (t *timeline) draw(until, got, end clock.Instant) {
 }
 
 // judge returns an error if the holds overlapped, or ended at the wrong time.
-func (t *timeline) judge(dora *redlock.Lock, until, lost, got clock.Instant) error {
-	late := slowed(time.Second)
+// A lock that lies idle while nodes do not answer is no mistake of the library.
+func (t *timeline) judge(dora *redlock.Lock, until, lost, got clock.Instant, tries tried) error {
+	late, idle := slowed(time.Second), got.Sub(until)
 	switch err := context.Cause(dora.Context()); {
 	case !errors.Is(err, redlock.ErrLost):
 		return fmt.Errorf("dora's context ended with %w", err)
@@ -114,9 +135,19 @@ func (t *timeline) judge(dora *redlock.Lock, until, lost, got clock.Instant) err
 		return fmt.Errorf("emil had it %s before dora's validity ended", short(until.Sub(got)))
 	case lost.Sub(until) > late:
 		return fmt.Errorf("dora was told %s after her validity had ended", short(lost.Sub(until)))
-	case got.Sub(until) > late:
-		return fmt.Errorf("the lock lay idle for %s", short(got.Sub(until)))
+	case idle > late:
+		failed := tries.failures(time.Now().Add(-t.clock.Now().Sub(until)))
+		i := slices.IndexFunc(failed, unanswered)
+		if i < 0 {
+			return fmt.Errorf("the lock lay idle for %s, with these failed attempts: %v", short(idle), failed)
+		}
+		t.row("", "the nodes were slow: %s", withoutPrefix(failed[i]))
 	}
-	t.good("never two holders, and %s with none", short(got.Sub(until)))
+	t.good("never two holders, and %s with none", short(idle))
 	return nil
+}
+
+// unanswered reports whether an attempt failed because nodes did not answer, or answered late.
+func unanswered(err error) bool {
+	return errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTooLate)
 }

@@ -28,7 +28,7 @@ func TestAWaitThatEndsDuringItsQueryNamesTheHolder(t *testing.T) {
 			{99, []string{"run", "--wait", "300ms", "--skip-status", "99", "job", "--", "echo", "never"}},
 		} {
 			all := listing(t)
-			holdAll(all, "job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+			holdAll(all, "job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
 			for _, m := range all[:silent] {
 				attempts := 0
 				m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
@@ -60,7 +60,7 @@ func TestAWaitThatEndsBeforeAMajorityAnswersReportsWhatTheAttemptBeforeFound(t *
 		hashes[s.Hash] = s.Name == "acquire+fence"
 	}
 	all := listing(t)
-	holdAll(all, "job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	holdAll(all, "job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
 	for i, m := range all {
 		attempts := 0
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {

@@ -51,11 +51,11 @@ func TestOutputThatCannotBeWrittenIsReportedByEverySubcommand(t *testing.T) {
 		"list": {words("list"), words("list", "--json")},
 		"break": {
 			func() []string {
-				holdAll(all, "broken", token, time.Minute)
+				holdAll(all, "broken", token, time.Hour)
 				return []string{"break", "--yes", "broken"}
 			},
 			func() []string {
-				holdAll(all, "broken", token, time.Minute)
+				holdAll(all, "broken", token, time.Hour)
 				return []string{"break", "--json", "--yes", "broken"}
 			},
 		},

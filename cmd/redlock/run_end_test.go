@@ -100,7 +100,7 @@ func TestAcquireWaitsAtItsEndForAFrozenNodeForTheAnswerTimeoutOnly(t *testing.T)
 			for _, m := range all[:2] {
 				m.SetDelay(time.Millisecond) // the attempt is sent to the frozen node before the others decide it
 			}
-			holdAll(all, "job", token, time.Minute)
+			holdAll(all, "job", token, time.Hour)
 			_, err := l.TryAcquire(context.Background(), "job", 10*time.Minute)
 			require.ErrorIs(t, err, redlock.ErrHeld)
 			setFree(all, "job")

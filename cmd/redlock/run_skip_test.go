@@ -17,7 +17,7 @@ import (
 func TestANameThatIsHeldIsSkippedInSilence(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	holdAll(all, "job", token, time.Minute)
+	holdAll(all, "job", token, time.Hour)
 	for _, wait := range []string{"0", "50ms"} {
 		for skip, want := range map[string]int{"0": 0, "99": 99} {
 			p := start(t, all, "run", "--wait", wait, "--skip-status", skip, "job", "--", "echo", "never")
@@ -51,8 +51,8 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 		}},
 		"a key without an expiry": {exitHeld, "held without an expiry", func(all []*fakeredis.Master) { holdAll(all, "job", "hello", 0) }},
 		"keys of two contenders": {exitHeld, "held by", func(all []*fakeredis.Master) {
-			holdAll(all[:1], "job", token, time.Minute)
-			holdAll(all[1:2], "job", token2, time.Minute)
+			holdAll(all[:1], "job", token, time.Hour)
+			holdAll(all[1:2], "job", token2, time.Hour)
 		}},
 	} {
 		all := listing(t)
@@ -94,7 +94,7 @@ func TestACommandThatTakesLongerThanTheMinimumHoldFreesTheName(t *testing.T) {
 func TestAFailedRunIsAnObjectOnStandardError(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	holdAll(all, "held", token, time.Minute)
+	holdAll(all, "held", token, time.Hour)
 	for _, c := range []struct {
 		status int
 		code   string
@@ -129,7 +129,7 @@ func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
 	all := listing(t)
 	p := start(t, all, "run", "--json", "--ttl", "4500ms", "--grace", "200ms", "job", "--", "sh", "-c", "echo go; read x")
 	p.line()
-	holdAll(all, "job", token2, time.Minute)
+	holdAll(all, "job", token2, time.Hour)
 	require.Equal(t, exitLost, p.status())
 	lost := failureIn(t, p.messages())
 	require.Equal(t, "lost", lost.Code)
@@ -137,7 +137,7 @@ func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
 	require.Positive(t, *lost.OverlapMS)
 	require.Contains(t, lost.Error, "job was lost while the command ran: ")
 
-	holdAll(all, "held", token, time.Minute)
+	holdAll(all, "held", token, time.Hour)
 	p = start(t, all, "run", "--json", "held", "--", "echo", "never")
 	require.Contains(t, p.message(), "waiting up to")
 	p.signal(syscall.SIGTERM)

@@ -103,7 +103,7 @@ func TestANameThatIsHeldElsewhereIs75(t *testing.T) {
 	for _, wait := range []string{"0", "50ms"} {
 		all := masters(t)
 		for _, m := range all {
-			m.Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+			m.Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
 		}
 		p := start(t, all, "run", "--wait", wait, "job", "--", "echo", "never")
 		status, messages := p.status(), p.messages()
@@ -137,7 +137,7 @@ func TestARefusalWithoutAQuorumIs69(t *testing.T) {
 	for what, silence := range map[string]func(*fakeredis.Master){"stopped": (*fakeredis.Master).Stop, "frozen": (*fakeredis.Master).Freeze} {
 		for _, wait := range []string{"0", "100ms"} {
 			all := masters(t)
-			all[2].Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+			all[2].Set("job", "other:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
 			silence(all[0])
 			silence(all[1])
 			p := startAsUser(t, all, "run", "--wait", wait, "job", "--", "echo", "never")
@@ -218,7 +218,7 @@ func TestASignalEndsTheWaitAndNothingIsRun(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
 	for _, m := range all {
-		m.Set("job", "other", time.Minute)
+		m.Set("job", "other", time.Hour)
 	}
 	p := start(t, all, "run", "job", "--", "echo", "never")
 	p.message() // it waits

@@ -136,7 +136,7 @@ func TestALossIsReportedWithoutTheToken(t *testing.T) {
 			tokens = append(tokens, token)
 		}
 		m.Hook(repeatsArguments)
-		m.Set("job", secretToken, time.Minute)
+		m.Set("job", secretToken, time.Hour)
 	}
 	require.NotEmpty(t, tokens)
 	require.Equal(t, exitLost, p.status())

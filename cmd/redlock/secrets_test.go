@@ -30,7 +30,7 @@ func conceals(t *testing.T, what, text string, tokens ...string) {
 // failures are what becomes of nodes that ask for a password.
 var failures = map[string]func(m *fakeredis.Master){
 	"none": func(*fakeredis.Master) {},
-	"held": func(m *fakeredis.Master) { m.Set("job", secretToken, time.Minute) },
+	"held": func(m *fakeredis.Master) { m.Set("job", secretToken, time.Hour) },
 	"down": func(m *fakeredis.Master) { m.Stop() },
 	"another password": func(m *fakeredis.Master) {
 		m.RequireAuth("app", "another")

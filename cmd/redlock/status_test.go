@@ -20,7 +20,7 @@ func trio(t *testing.T, holding int) []*fakeredis.Master {
 	t.Helper()
 	all := masters(t)
 	for _, m := range all[:holding] {
-		m.Set("job", token, time.Minute)
+		m.Set("job", token, time.Hour)
 	}
 	t.Cleanup(func() {
 		for _, m := range all {
@@ -35,7 +35,7 @@ func TestStatusNamesTheHolder(t *testing.T) {
 	all := trio(t, 2)
 	got := invoke(t, nil, "status", "job", "--nodes", nodesOf(all))
 	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
-	require.Regexp(t, `(?s)^job is held by "anna" for (1m0s|5\d[.\d]*s) \(id [0-9a-f]{24}\)\n\n`+
+	require.Regexp(t, `(?s)^job is held by "anna" for (1h0m0s|5\dm[.\d]*s) \(id [0-9a-f]{24}\)\n\n`+
 		`  NODE   HOLDER   ID +LEFT\n● a      "anna"   [0-9a-f]{24}   \S+\n● b      "anna"   [0-9a-f]{24}   \S+\n○ c      –        – +–\n$`, got.out)
 }
 
@@ -87,11 +87,11 @@ func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
 	var s map[string]any
 	require.NoError(t, json.Unmarshal([]byte(got.out), &s))
 	left, _ := s["left_ms"].(float64)
-	require.InDelta(t, 60_000, left, 30_000)
+	require.InDelta(t, time.Hour.Milliseconds(), left, 60_000)
 	nodes, _ := s["nodes"].([]any)
 	require.Len(t, nodes, 3)
 	a, _ := nodes[0].(map[string]any)
-	require.InDelta(t, 60_000, a["left_ms"], 30_000)
+	require.InDelta(t, time.Hour.Milliseconds(), a["left_ms"], 60_000)
 	delete(a, "left_ms")
 	require.Equal(t, map[string]any{
 		"name": "job", "state": "held", "owner": "anna", "id": command.ID(token), "left_ms": left,

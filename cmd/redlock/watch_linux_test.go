@@ -32,7 +32,7 @@ func TestWithNoColorThereAreNone(t *testing.T) {
 func TestTheLineOfAWaitIsShownWhileTheShellCatchesTheClaim(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Minute)
+	holdAll(all, "job", "alice:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
 	s := onScreen(t, all, `CLAIM=$("$0" acquire job); echo "status: $?"; echo "$CLAIM" | "$0" release -; echo "released: $?"`)
 	s.shows("\rredlock: waiting 1m0s at most for job: held by \"alice\" for ")
 	s.shows(")\x1b[K") // the ID of the lock

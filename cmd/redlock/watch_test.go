@@ -28,7 +28,7 @@ func watched(t *testing.T, holding int, more ...string) (p *process, next func()
 			setFree(all, "job")
 			return
 		}
-		holdAll(all, "job", token, time.Minute)
+		holdAll(all, "job", token, time.Hour)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestAnExtensionIsNoNewsToAWatch(t *testing.T) {
 	p := start(t, all, "status", "--watch", "--json", "--interval", "100ms", "job")
 	p.line()
 	seen := all[0].Commands()["EVALSHA"]
-	holdAll(all, "job", token, 2*time.Minute)
+	holdAll(all, "job", token, 2*time.Hour)
 	eventually(t, "it looks again", func() bool { return all[0].Commands()["EVALSHA"] >= seen+3 })
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 0, p.status())
