@@ -53,7 +53,7 @@ type office struct {
 func openOffice(t *testing.T) *office {
 	t.Helper()
 	nodes := redistest.Start(t, 3)
-	url := startPostgres(t) + "?sslmode=disable"
+	url := postgres.open(t) + "?sslmode=disable"
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

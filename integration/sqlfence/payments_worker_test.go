@@ -22,6 +22,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/contrib/sqlfence"
 	"github.com/quorumlock/go-redlock/integration/examples/payments"
+	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -58,7 +59,8 @@ const (
 func TestMain(m *testing.M) {
 	text := os.Getenv(payVariable)
 	if text == "" {
-		os.Exit(m.Run())
+		status := redistest.Run(m)
+		os.Exit(max(status, postgres.remove(), mariaDB.remove()))
 	}
 	if err := payOnce(text); err != nil {
 		fmt.Fprintf(os.Stderr, "%v (lost: %t)\n", err, errors.Is(err, redlock.ErrLost))

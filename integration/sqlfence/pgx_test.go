@@ -21,12 +21,12 @@ import (
 func TestPgx(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Start(t, 3)
-	url := startPostgres(t)
+	url := postgres.open(t)
 	s := &suite{
 		nodes: nodes, first: openLocker(t, nodes), second: openLocker(t, nodes), namespace: "pgx",
 		database: open(t, sqlfence.Postgres, "pgx", url, "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
 	}
-	s.blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+	s.blocked = postgresBlocked
 	s.fences = s.database.fences(t, s.namespace)
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func TestTheQuickStartSellsEveryAppleOnce(t *testing.T) {
 	programs := blocks(t, "go")
 	require.Len(t, programs, 3, "the quick start, that of pgx, and a test")
 	nodes := redistest.Start(t, 3)
-	url := startPostgres(t)
+	url := postgres.open(t)
 	db, err := sql.Open("pgx", url)
 	require.NoError(t, err)
 	defer db.Close()
