@@ -55,6 +55,9 @@ func parseURL(rawURL string) (c Config, err error) {
 	if strings.TrimSpace(rawURL) == "" {
 		return c, errors.New("empty URL: the variable that it comes from may be unset")
 	}
+	if !strings.Contains(rawURL, "://") {
+		return c, errors.New("no scheme: it begins with redis://, as in redis://host:6379, or with rediss:// (TLS)")
+	}
 	// First the other hosts are removed, because net/url accepts one host only.
 	rawURL, more := severalHosts(rawURL)
 	u, err := url.Parse(rawURL)
@@ -119,8 +122,6 @@ func (c *Config) setAddress(u *url.URL, more []string) (err error) {
 		return c.setCluster(u, more)
 	case len(more) > 0:
 		return errors.New("several hosts in one URL: only redis+sentinel and redis+cluster allow that")
-	case u.Opaque != "":
-		return errors.New("must be redis://[[user]:password@]host[:port][/database]")
 	// A socket has no host, and its path is not a database.
 	case scheme == "unix":
 		return c.setSocket(u)

@@ -96,9 +96,13 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"":                                     "empty URL: the variable that it comes from may be unset",
 		" ":                                    "empty URL: the variable that it comes from may be unset",
 		"redis://h?name=r%3A%2F%2Fhunter2%40h": `Name contains "@" or "://"`,
-		"h:6379":                               "must be redis://",
 		"http://h":                             "the scheme must be redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster",
-		"redis:h":                              "must be redis://",
+		"redis:h":                              "no scheme: it begins with redis://",
+		"h":                                    "no scheme: it begins with redis://",
+		"h:6379":                               "no scheme: it begins with redis://",
+		"127.0.0.1:6379":                       "no scheme: it begins with redis://",
+		"[::1]:6379":                           "no scheme: it begins with redis://",
+		"u:hunter2@h":                          "no scheme: it begins with redis://",
 		"redis://":                             "no host",
 		"redis://:6379":                        "no host",
 		"redis://h:0":                          "the port must be 1 to 65535",
@@ -151,7 +155,7 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"redis://u:12/hunter2@h":               "@ after the host",
 		"redis://u:12?hunter2@h":               "@ after the host",
 		"redis://u:12#hunter2@h":               "@ after the host",
-		"redis:u:hunter2@h":                    "@ after the host",
+		"redis:u:hunter2@h":                    "no scheme: it begins with redis://",
 	} {
 		_, err := ParseURL(raw)
 		require.ErrorContains(t, err, "pool: the URL of a master: ", raw)
