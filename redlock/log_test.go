@@ -50,7 +50,7 @@ func TestWhatEndsALockUnderItsHolderIsAWarning(t *testing.T) {
 		k := take(t, l, "a", time.Second)
 		pass(time.Second)
 		lines := strings.Join(log.lines(), "")
-		require.Contains(t, lines, "owner=me:…")
+		require.Contains(t, lines, "owner=me id="+k.ID())
 		require.NotContains(t, lines, strings.TrimPrefix(k.Token(), "me:"), "the token could release the lock")
 		require.Equal(t, []string{"WARN lock ended under its holder"}, log.newLines(t))
 		k = take(t, l, "a", time.Minute, WithMaxHold(time.Second))

@@ -87,7 +87,7 @@ func TestThreeDisastersAreToldApartByOneLineOfTheLog(t *testing.T) {
 				require.Equal(t, c.reason == LossPaused, lost.Votes == nil)
 				lines := log.ends()
 				require.Len(t, lines, 1)
-				require.Contains(t, lines[0], "owner=me:…")
+				require.Contains(t, lines[0], "owner=me id="+k.ID())
 				require.Contains(t, lines[0], fmt.Sprintf("reason=%s ", c.reason))
 				require.Contains(t, lines[0], c.cause)
 				require.Contains(t, lines[0], "another client may have held it for up to ")

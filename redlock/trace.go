@@ -234,8 +234,8 @@ func (lk *Lock) logEnd(cause error) {
 
 // logLost writes the log's line about a lock that ended under its holder.
 func (lk *Lock) logLost(lost *LostError) {
-	lk.l.dispatcher.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Mask(lk.args.Token()),
-		"reason", lost.Reason, "cause", lost.Why(), "held", lost.end.over.Sub(lost.end.began))
+	lk.l.dispatcher.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Owner(lk.args.Token()),
+		"id", lk.ID(), "reason", lost.Reason, "cause", lost.Why(), "held", lost.end.over.Sub(lost.end.began))
 }
 
 func (l *Locker) traceReleased(lk *Lock, err error, began clock.Instant) {
