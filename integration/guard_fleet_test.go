@@ -164,21 +164,21 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	_, err := doctor.Admit(t.Context(), l)
 	require.ErrorIs(t, err, doctor.ErrNotAdmitted)
 
-	// 1. Stop the old clients, since each would begin a quarantine where it finds no marker. One of them dies with
-	// its lock.
+	// 1. Stop the old clients, since each would begin a quarantine where it finds no marker, and wait for the old
+	// maxTTL. One of them dies with its lock.
 	require.NoError(t, k.Extend(t.Context(), oldTTL))
 	_, err = k.Detach()
 	require.NoError(t, err)
 	closeLocker(t, holder)
 	closeLocker(t, l)
-	// 2. Wait for the old maxTTL. A client that does not wait is refused by a lock that is still
-	// held.
+	// 2. Delete the markers.
 	for _, n := range old.nodes {
 		n.Do(t, "DEL", marker)
 	}
 	for _, n := range servers { // the Locker above has begun quarantines on the new nodes
 		n.Do(t, "DEL", marker)
 	}
+	// 3. Admit the nodes. Who did not wait is refused by a lock that is still held.
 	l = grown.client(t, nil, becomes)
 	_, err = doctor.Admit(t.Context(), l)
 	require.ErrorIs(t, err, doctor.ErrNotAdmitted)
@@ -190,7 +190,6 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 		_, err = doctor.Admit(t.Context(), l)
 		return !errors.Is(err, doctor.ErrNotAdmitted)
 	})
-	// 3. and 4. The markers are deleted, and the new clients start.
 	require.NoError(t, err)
 	began := time.Now()
 	released(t, acquired(t, grown.client(t, nil, becomes), "x", newTTL))
