@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -40,8 +41,8 @@ import (
 // hard_timeout (as in "1.5s"). Any other setting is an error, and so is a
 // setting given twice. Bounds are those of [Config].
 //
-// An error shows no part of the URL except the name of a setting. So no error shows a password,
-// even if the URL is malformed.
+// An error shows no part of the URL except the name of a setting, or an IP address and a port
+// without a scheme. So no error shows a password, even if the URL is malformed.
 func ParseURL(rawURL string) (Config, error) {
 	c, err := parseURL(rawURL)
 	if err != nil {
@@ -56,7 +57,11 @@ func parseURL(rawURL string) (c Config, err error) {
 		return c, errors.New("empty URL: the variable that it comes from may be unset")
 	}
 	if !strings.Contains(rawURL, "://") {
-		return c, errors.New("no scheme: it begins with redis://, as in redis://host:6379, or with rediss:// (TLS)")
+		example := "host:6379"
+		if _, err := netip.ParseAddrPort(rawURL); err == nil { // it is no password
+			example = rawURL
+		}
+		return c, fmt.Errorf("no scheme: it begins with redis://, as in redis://%s, or with rediss:// (TLS)", example)
 	}
 	// First the other hosts are removed, because net/url accepts one host only.
 	rawURL, more := severalHosts(rawURL)
