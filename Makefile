@@ -16,9 +16,12 @@ PROMTOOL     := bin/promtool-$(PROMTOOL_VERSION)/promtool
 # ./... alone covers only the module in this folder. PUBLIC has an API that others rely on; commands and internal packages
 # among them are left out.
 CONTRIB      := $(patsubst %/go.mod,%,$(wildcard contrib/*/go.mod))
-MODULES      := . integration $(CONTRIB) integration/manifests integration/peers
+MODULES      := . cmd/redlock integration $(CONTRIB) integration/manifests integration/peers
 PUBLIC       := ./... $(CONTRIB:%=./%/...)
-PACKAGES     := $(PUBLIC) ./integration/...
+PACKAGES     := $(PUBLIC) ./cmd/redlock/... ./integration/...
+
+# The versions that users of the command get, and the library of this commit.
+COMMAND      := GOWORK=$(CURDIR)/cmd/redlock/own.work go -C cmd/redlock
 
 # The module of the other libraries needs a newer Go than the library does, and so is not in the workspace.
 PEERS        := GOWORK=off go -C integration/peers
@@ -73,7 +76,7 @@ demo: ## see it work: three masters inside of one process, about 15 seconds
 
 .PHONY: build
 build: ## build the command: bin/redlock
-	go build -o bin/redlock ./cmd/redlock
+	$(COMMAND) build -o $(CURDIR)/bin/redlock .
 
 .PHONY: test
 test: ## the tests that need no Docker, then those on real servers
@@ -96,6 +99,7 @@ test-model: ## the model without the race detector, under which most of its sear
 .PHONY: test-oldest
 test-oldest: ## the tests that need no Docker, with the oldest Go that is promised: that of go.mod
 	GOWORK=off GOTOOLCHAIN=go$(OLDEST) go test -timeout 20m $(TESTFLAGS) ./...
+	GOTOOLCHAIN=go$(OLDEST) $(COMMAND) test -timeout 20m $(TESTFLAGS) ./...
 	for module in $(CONTRIB); do GOWORK=off GOTOOLCHAIN=go$(OLDEST) go -C $$module test -timeout 20m $(TESTFLAGS) ./... || exit; done
 
 .PHONY: test-integration
@@ -203,11 +207,11 @@ lint-manifests: $(LINT) ## lint the module that checks deploy/
 .PHONY: vet-platforms
 vet-platforms: ## vet the code and its tests for other platforms: three minutes of a processor, and seconds the next time
 	for platform in linux/386 linux/arm64 windows/amd64 darwin/arm64; do \
-		GOFLAGS= GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet -gcflags=all='-N -l' ./... || exit; done
+		GOFLAGS= GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet -gcflags=all='-N -l' ./... ./cmd/redlock/... || exit; done
 
 .PHONY: tidy
 tidy: ## go mod tidy in all modules
-	@for module in $(MODULES); do (set -x; GOWORK=off go -C $$module mod tidy) || exit 1; done
+	@for module in $(MODULES); do (set -x; scripts/mod-tidy $$module) || exit 1; done
 	$(MANIFESTS) mod tidy -modfile=older.mod
 
 .PHONY: tidy-check

@@ -49,8 +49,13 @@ func previousCommand(t *testing.T, nodes []*redistest.Node) command {
 	require.NoError(t, err, "%s", unpacked)
 	t.Logf("the previous version is %s", version)
 	path := filepath.Join(t.TempDir(), "redlock")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/redlock") // the cache then ignores the folder, which is new each time
-	build.Dir, build.Env = sources, append(os.Environ(), "GOWORK=off")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, ".") // the cache then ignores the folder, which is new each time
+	build.Dir = filepath.Join(sources, "cmd", "redlock")
+	work := filepath.Join(build.Dir, "own.work")
+	if _, err := os.Stat(work); err != nil {
+		work = "off" // the command was a part of the library's module
+	}
+	build.Env = append(os.Environ(), "GOWORK="+work)
 	built, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", built)
 	return command{path, nodes}

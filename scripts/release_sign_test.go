@@ -36,6 +36,9 @@ func signable(t *testing.T) (folder, key string, git func(args ...string), relea
 	const program = "package main\n\nfunc main() {}\n"
 	write(t, filepath.Join(folder, "go.mod"), "module github.com/quorumlock/go-redlock\n\ngo 1.25.0\n")
 	write(t, filepath.Join(folder, "cmd/redlock/main.go"), program)
+	write(t, filepath.Join(folder, "cmd/redlock/go.mod"),
+		"module github.com/quorumlock/go-redlock/cmd/redlock\n\ngo 1.25.0\n\nrequire github.com/quorumlock/go-redlock v0.1.0\n")
+	write(t, filepath.Join(folder, "cmd/redlock/own.work"), "go 1.25.0\n\nuse .\n\nreplace github.com/quorumlock/go-redlock => ../..\n")
 	write(t, filepath.Join(folder, "internal/tools/sbom/main.go"), program)
 	write(t, filepath.Join(folder, "NOTICE"), "licences\n")
 	write(t, filepath.Join(folder, ".gitignore"), "dist/\n")

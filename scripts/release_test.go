@@ -111,12 +111,12 @@ func TestAReleaseWithoutAKeyIsRefused(t *testing.T) {
 
 func TestAModuleThatRequiresAnotherVersionIsNotReleased(t *testing.T) {
 	folder, git, release := repository(t)
-	require.NoError(t, os.MkdirAll(filepath.Join(folder, "contrib/x"), 0o777))
-	text := "module github.com/quorumlock/go-redlock/contrib/x\n\nrequire github.com/quorumlock/go-redlock v0.0.9\n"
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "contrib/x/go.mod"), []byte(text), 0o666))
-	git("add", ".")
-	git("commit", "-qm", "second")
-	assert.Contains(t, release("v0.1.0"), "contrib/x/go.mod does not require v0.1.0")
+	for _, mod := range []string{"contrib/x/go.mod", "cmd/redlock/go.mod"} { // the last one is looked at first
+		write(t, filepath.Join(folder, mod), "module github.com/quorumlock/go-redlock/x\n\nrequire github.com/quorumlock/go-redlock v0.0.9\n")
+		git("add", ".")
+		git("commit", "-qm", "more")
+		assert.Contains(t, release("v0.1.0"), mod+" does not require v0.1.0")
+	}
 }
 
 func TestAVersionOfAnotherCommitIsNotReleasedAgain(t *testing.T) {

@@ -1,4 +1,4 @@
-// Modproxy writes the modules that users can import into a folder, in the form of a module proxy, as if
+// Modproxy writes the modules that users can import or install into a folder, in the form of a module proxy, as if
 // a commit had been published as a version. `GOPROXY=file://FOLDER` then serves them: so a test can
 // install them as a user does.
 //
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// write writes the library and every module in contrib of a repository's commit.
+// write writes the library, the command and every module in contrib of a repository's commit.
 func write(repository, revision, version, folder string) error {
 	top, err := git(repository, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -47,7 +47,7 @@ func write(repository, revision, version, folder string) error {
 	}
 	for path := range strings.FieldsSeq(string(list)) {
 		where, isModule := strings.CutSuffix(path, "go.mod")
-		if !isModule || where != "" && !strings.HasPrefix(where, "contrib/") {
+		if !isModule || where != "" && where != "cmd/redlock/" && !strings.HasPrefix(where, "contrib/") {
 			continue
 		}
 		if err := writeModule(root, revision, strings.TrimSuffix(where, "/"), version, folder); err != nil {

@@ -55,38 +55,43 @@ type command struct {
 // unit returns the tests that need no Docker, which run one after the other. Each module is tested with
 // the dependencies that users get.
 func unit(s settings) ([]command, error) {
-	env := append([]string{"GOWORK=off"}, lateEnv()...)
-	test := func(what, dir string, more, packages []string) command {
+	test := func(what, dir, work string, more, packages []string) command {
 		argv := append(append([]string{"go", "test", "-json", "-timeout", "20m"}, more...), s.flags...)
+		env := append([]string{"GOWORK=" + work}, lateEnv()...)
 		return command{what: what, dir: dir, env: env, argv: append(argv, packages...), flags: s.flags}
 	}
+	own, err := filepath.Abs("cmd/redlock/own.work")
+	if err != nil {
+		return nil, err
+	}
+	program := test("the command", "cmd/redlock", own, nil, []string{"./..."})
 	// One package more than there are processors is tested at a time, because some tests wait.
 	more := []string{"-p", strconv.Itoa(processors() + 1)}
 	took := tookBefore()
 	if late.On() { // the modules in contrib have no test whose nodes can be late
 		packages, err := lateable()
-		return []command{test("the library", ".", more, took.longestFirst(packages))}, err
+		return []command{test("the library", ".", "off", more, took.longestFirst(packages)), program}, err
 	}
 	if s.cover != "" {
 		more = append(more, "-coverprofile="+s.cover, "-covermode=atomic")
 	}
-	packages, err := list(env, "./...")
+	packages, err := list([]string{"GOWORK=off"}, "./...")
 	if err != nil {
 		return nil, err
 	}
-	commands := []command{test("the library", ".", more, took.longestFirst(packages))}
+	commands := []command{test("the library", ".", "off", more, took.longestFirst(packages)), program}
 	modules, err := filepath.Glob("contrib/*/go.mod")
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range modules {
 		dir := filepath.Dir(m)
-		commands = append(commands, test(dir, dir, nil, []string{"./..."}))
+		commands = append(commands, test(dir, dir, "off", nil, []string{"./..."}))
 	}
 	if !selects(s.flags) {
 		// Under the race detector most searches of the model are left out.
 		flags := []string{"-race=false"}
-		commands = append(commands, command{what: "the model", dir: ".", env: env, argv: []string{"go", "test", "-json", flags[0], "./internal/model"}, flags: flags})
+		commands = append(commands, command{what: "the model", dir: ".", env: []string{"GOWORK=off"}, argv: []string{"go", "test", "-json", flags[0], "./internal/model"}, flags: flags})
 	}
 	return commands, nil
 }

@@ -217,7 +217,8 @@ func TestTheLateModeLeavesOutModulesThatCanHaveNoLateNode(t *testing.T) {
 	t.Setenv(late.Variable, "1")
 	all, err := unit(settings{})
 	require.NoError(t, err)
-	require.Len(t, all, 1)
+	require.Len(t, all, 2)
+	assert.Equal(t, "cmd/redlock", all[1].dir)
 	assert.Contains(t, all[0].argv, module+"/redlock")
 	assert.NotContains(t, all[0].argv, module+"/pool")
 }

@@ -68,7 +68,7 @@ func describe(info *debug.BuildInfo, sum string) bom {
 	}
 	components := []component{module("std", info.GoVersion, "")}
 	for _, m := range info.Deps {
-		if m.Replace != nil {
+		if m.Replace != nil && m.Replace.Version != "(devel)" { // the library of this repository is replaced by its folder
 			m = m.Replace
 		}
 		components = append(components, module(m.Path, m.Version, m.Sum))

@@ -1,0 +1,18 @@
+module github.com/quorumlock/go-redlock/cmd/redlock
+
+go 1.25.0
+
+require (
+	github.com/gomodule/redigo v1.9.3
+	github.com/quorumlock/go-redlock v0.1.0
+	github.com/stretchr/testify v1.12.1
+	golang.org/x/sys v0.46.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/hashicorp/errwrap v1.0.0 // indirect
+	github.com/hashicorp/go-multierror v1.1.1 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)
