@@ -78,6 +78,11 @@ demo: ## see it work: three masters inside of one process, about 15 seconds
 build: ## build the command: bin/redlock
 	$(COMMAND) build -o $(CURDIR)/bin/redlock .
 
+.PHONY: man
+man: ## write the man pages of the command: bin/man
+	mkdir -p bin/man
+	$(COMMAND) test -count=1 -run '^TestEverySubcommandHasAManPage$$' . -man $(CURDIR)/bin/man
+
 .PHONY: test
 test: ## the tests that need no Docker, then those on real servers
 	$(SUITE) $(COVERAGE:%=-cover %) -- $(RACE) $(TESTFLAGS)

@@ -5,17 +5,24 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func acquireEntry() subcommand {
-	return subcommand{
-		name:    "acquire",
-		args:    "NAME",
-		summary: "acquire a lock for a shell script, and print a claim to it",
-		flags:   acquireFlags,
-		about:   acquireAbout,
+func acquireEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:        "acquire [flags] NAME",
+			Short:      "acquire a lock for a shell script, and print a claim to it",
+			Long:       acquireAbout,
+			SuggestFor: []string{"lock"},
+			Example: "  CLAIM=$(redlock acquire --ttl 5m --wait 0 job) || exit\n" +
+				`  echo "$CLAIM" | redlock release -`,
+		},
+		flags: acquireFlags,
 		exitStatuses: []exitStatus{
 			{exitOK, "NAME is held, and the claim was printed"},
 			endsMisused,
@@ -26,10 +33,6 @@ func acquireEntry() subcommand {
 			endsHeld,
 			endsUnguarded,
 			{exitSignal, "signal n ended the wait, and nothing is held"},
-		},
-		examples: []string{
-			"CLAIM=$(redlock acquire --ttl 5m --wait 0 job) || exit",
-			`echo "$CLAIM" | redlock release -`,
 		},
 	}
 }
@@ -64,7 +67,7 @@ With --json it prints one object:
   left_ms  how long the lock is safe from now on
 `
 
-func acquireFlags(f *flagSet) runFunc {
+func acquireFlags(f *pflag.FlagSet) runFunc {
 	// The pid is that of the script: this process has ended while the lock is held.
 	w := lockRequestFlags(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
 	asJSON := jsonFlag(f)

@@ -4,23 +4,29 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func benchEntry() subcommand {
-	return subcommand{
-		name:    "bench",
-		summary: "measure how long it takes to acquire and release a lock",
-		flags:   benchFlags,
-		about:   benchAbout,
+func benchEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "bench [flags]",
+			Short: "measure how long it takes to acquire and release a lock",
+			Long:  benchAbout,
+			Example: "  redlock bench --nodes redis://a:6379,redis://b:6379,redis://c:6379 --clients 16 --for 10s\n" +
+				"  redlock bench --embedded --count 1000",
+		},
+		flags: benchFlags,
 		exitStatuses: []exitStatus{
 			{exitOK, "the measurement is complete, and no key is left"},
 			{exitFailed, "an acquisition or a release failed, or a key is left"},
@@ -29,10 +35,6 @@ func benchEntry() subcommand {
 			endsUnwritten,
 			endsQuarantine, endsUnguarded,
 			{exitSignal, "signal n ended it; the results so far are printed"},
-		},
-		examples: []string{
-			"redlock bench --nodes redis://a:6379,redis://b:6379,redis://c:6379 --clients 16 --for 10s",
-			"redlock bench --embedded --count 1000",
 		},
 	}
 }
@@ -83,12 +85,12 @@ const (
 	benchTTL   = 10 * time.Second
 )
 
-func benchFlags(f *flagSet) runFunc {
+func benchFlags(f *pflag.FlagSet) runFunc {
 	b := &bench{clock: clock.System()}
 	given, guard, prefix, asJSON := nodesFlags(f), guardFlag(f), prefixFlag(f), jsonFlag(f)
 	inside := f.Bool("embedded", false, "measure three nodes inside this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
-	f.DurationVar(&b.bound, "for", 5*time.Second, "how long, up to 10m (default: 5s)")
+	durationVar(f, &b.bound, "for", "", 5*time.Second, "how long, up to 10m (default: 5s)")
 	f.IntVar(&b.count, "count", 0, "stop after this `number` of acquisitions (default: no limit)")
 	return func(ctx context.Context, c *invocation) int {
 		nodes, end, err := b.prepare(c, given, *inside, guard)
@@ -107,7 +109,7 @@ func benchFlags(f *flagSet) runFunc {
 }
 
 // prepare checks the flags and the words, and resolves the nodes. The caller calls end.
-func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard flag.Value) (nodes nodeList, end func(), err error) {
+func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard *guardValue) (nodes nodeList, end func(), err error) {
 	switch {
 	case len(c.all()) > 0:
 		return nodes, nil, errors.New("takes no NAME")

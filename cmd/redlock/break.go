@@ -10,19 +10,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func breakEntry() subcommand {
-	return subcommand{
-		name:     "break",
-		args:     "NAME",
+func breakEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "break [flags] NAME",
+			Short: "take a lock from its holder, after a question",
+			Long:  breakAbout,
+			Example: "  redlock break invoice/42\n" +
+				"  redlock break --yes --json invoice/42 | jq .may_believe_ms",
+		},
 		heldName: true,
-		summary:  "take a lock from its holder, after a question",
 		flags:    breakFlags,
-		about:    breakAbout,
 		exitStatuses: []exitStatus{
 			{exitOK, "the lock is broken: NAME is free on a quorum of the nodes"},
 			{exitFailed, "nothing was deleted: NAME is free, its key is no lock of this library, or the answer was not yes"},
@@ -31,10 +37,6 @@ func breakEntry() subcommand {
 			endsUnwritten,
 			{exitLost, "the lock was released, expired or got another holder since it was shown; the new holder keeps it"},
 			endsQuarantine, endsUnguarded,
-		},
-		examples: []string{
-			"redlock break invoice/42",
-			"redlock break --yes --json invoice/42 | jq .may_believe_ms",
 		},
 	}
 }
@@ -71,7 +73,7 @@ type breakCommand struct {
 	yes *bool
 }
 
-func breakFlags(f *flagSet) runFunc {
+func breakFlags(f *pflag.FlagSet) runFunc {
 	b := &breakCommand{claimFlags: newClaimFlags(f)}
 	b.yes = f.Bool("yes", false, "do not ask")
 	return b.run

@@ -3,23 +3,23 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func extendEntry() subcommand {
-	return subcommand{
-		name:    "extend",
-		args:    "CLAIM|-",
-		choices: []string{"-"},
-		summary: "extend a lock that redlock acquire acquired",
-		flags:   extendFlags,
-		about: claimAbout + `
+func extendEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "extend [flags] CLAIM|-",
+			Short: "extend a lock that redlock acquire acquired",
+			Long: claimAbout + `
 The lock expires after --ttl from now on, or later if it would have anyway. An extension
 never creates a lock that has ended.
 
@@ -29,29 +29,35 @@ With --json it prints one object:
   fence    its fence; absent without fencing
   left_ms  how long the lock is safe from now on
 `,
+			Example:   `  echo "$CLAIM" | redlock extend --ttl 5m - || exit  # it is lost: stop`,
+			ValidArgs: []string{"-"},
+		},
+		flags: extendFlags,
 		exitStatuses: []exitStatus{
 			{exitOK, "the lock is held, for --ttl at least"},
 			endsMisused,
 			{exitUnavailable, "no quorum of nodes could be reached: the lock expires as before, unless this is repeated"},
 			endsUnwritten, endsClaimLost, endsQuarantine, endsUnguarded,
 		},
-		examples: []string{`echo "$CLAIM" | redlock extend --ttl 5m - || exit  # it is lost: stop`},
 	}
 }
 
-func releaseEntry() subcommand {
-	return subcommand{
-		name:    "release",
-		args:    "CLAIM|-",
-		choices: []string{"-"},
-		summary: "release a lock that redlock acquire acquired",
-		flags:   releaseFlags,
-		about: claimAbout + `
+func releaseEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:        "release [flags] CLAIM|-",
+			Short:      "release a lock that redlock acquire acquired",
+			SuggestFor: []string{"unlock"},
+			Long: claimAbout + `
 With --json it prints one object:
   names     the lock's names
   id        its ID, the same as in redlock acquire and run
   released  true
 `,
+			Example:   `  echo "$CLAIM" | redlock release -`,
+			ValidArgs: []string{"-"},
+		},
+		flags: releaseFlags,
 		exitStatuses: []exitStatus{
 			{exitOK, "the lock was held until now, and is released"},
 			endsMisused,
@@ -60,7 +66,6 @@ With --json it prints one object:
 			{exitLost, "the lock was lost before: another client may have held it meanwhile"},
 			endsQuarantine, endsUnguarded,
 		},
-		examples: []string{`echo "$CLAIM" | redlock release -`},
 	}
 }
 
@@ -74,18 +79,18 @@ be those of the acquisition. Otherwise the lock counts as lost.
 // claimFlags are those that extend and release have in common.
 type claimFlags struct {
 	nodes  nodeFlags
-	guard  flag.Value
+	guard  *guardValue
 	prefix *prefixValue
 	asJSON *bool
 }
 
-func newClaimFlags(f *flagSet) claimFlags {
+func newClaimFlags(f *pflag.FlagSet) claimFlags {
 	return claimFlags{nodes: nodesFlags(f), guard: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 }
 
-func extendFlags(f *flagSet) runFunc {
+func extendFlags(f *pflag.FlagSet) runFunc {
 	flags := newClaimFlags(f)
-	ttl := f.Duration("ttl", 0, "the TTL of the lock from now on (default: the TTL that it was acquired with)")
+	ttl := duration(f, "ttl", 0, "the TTL of the lock from now on (default: the TTL that it was acquired with)")
 	return func(ctx context.Context, c *invocation) int {
 		return flags.with(ctx, c, *ttl, func(locker *redlock.Locker, lock *redlock.Lock, ttl time.Duration) error {
 			if err := lock.Extend(ctx, ttl); err != nil {
@@ -104,7 +109,7 @@ func extendFlags(f *flagSet) runFunc {
 	}
 }
 
-func releaseFlags(f *flagSet) runFunc {
+func releaseFlags(f *pflag.FlagSet) runFunc {
 	flags := newClaimFlags(f)
 	return func(ctx context.Context, c *invocation) int {
 		return flags.with(ctx, c, 0, func(_ *redlock.Locker, lock *redlock.Lock, _ time.Duration) error {

@@ -1,25 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// subcommand is an entry of the table of subcommands. Help, completion, docs/command.md and the
-// parsing of arguments all use this table.
+// subcommand is a command of cobra, with what cobra has no field for. Help, completion, man pages and
+// docs/command.md come from it.
 type subcommand struct {
-	name     string
-	args     string   // the arguments beside the flags; "" if there may be none
-	choices  []string // the values of the word, if it has a fixed set
-	heldName bool     // the word is a name that is held: a shell completes it
-	summary  string   // one line, as the end of "redlock NAME: …"
+	*cobra.Command
 
 	// flags defines the flags, and returns the function that runs after they were parsed.
-	flags func(f *flagSet) runFunc
+	flags func(f *pflag.FlagSet) runFunc
 
-	about        string // paragraphs with blank lines between them; lines that begin with spaces are not wrapped
 	exitStatuses []exitStatus
-	examples     []string
+	heldName     bool   // its word is a name that is held
+	takesCommand bool   // a command of the user's follows --, and has standard output
 	noJSON       string // why there is no --json; "" if there is
 }
 
@@ -46,9 +48,9 @@ func (e exitStatus) label() string {
 	return strconv.Itoa(e.status)
 }
 
-// commands is the table, in the order in which it is shown.
-func commands() []subcommand {
-	return []subcommand{
+// commands are the subcommands.
+func commands() []*subcommand {
+	return []*subcommand{
 		demoEntry(), runEntry(), acquireEntry(), extendEntry(), releaseEntry(),
 		statusEntry(), listEntry(), breakEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
 	}
@@ -67,3 +69,52 @@ var (
 	endsUnwritten  = exitStatus{exitSystem, "the output could not be written; what was asked for is done"}
 	endsSignal     = exitStatus{exitSignal, "signal n ended it"}
 )
+
+// bind has cobra parse the words of a subcommand and run it for an invocation.
+func (cmd *subcommand) bind(inv *invocation) {
+	cmd.Long += "\nExit status:\n"
+	for _, e := range cmd.exitStatuses {
+		cmd.Long += fmt.Sprintf("  %-6s %s\n", e.label(), folded(e.when, columns-9, "\n         "))
+	}
+	f := cmd.Flags()
+	run := cmd.flags(f)
+	cmd.InitDefaultHelpFlag()
+	nameValues(f)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		inv.command, inv.asJSON = cmd, inv.asJSON && cmd.noJSON == ""
+		return cmd.explained(err)
+	})
+	cmd.Args = cobra.ArbitraryArgs // each checks its own
+	cmd.RunE = func(_ *cobra.Command, words []string) error {
+		inv.command, inv.args, inv.hasDashes = cmd, words, false
+		if at := cmd.ArgsLenAtDash(); at >= 0 {
+			inv.args, inv.afterDashes, inv.hasDashes = words[:at], words[at:], true
+		}
+		if err := emptyFlag(f); err != nil {
+			return err
+		}
+		asJSON := f.Lookup("json")
+		inv.asJSON = asJSON != nil && asJSON.Value.String() == "true"
+		inv.status = run(cmd.Context(), inv)
+		return nil
+	}
+	cmd.bindCompletion(inv)
+}
+
+// explained returns an error of pflag with the flag that an unknown one resembles.
+func (cmd *subcommand) explained(err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	name := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+	if name == "json" && cmd.noJSON != "" {
+		return fmt.Errorf("there is no --json: %s", cmd.noJSON)
+	}
+	// Cobra knows what resembles a command.
+	flags := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
+	cmd.Flags().VisitAll(func(def *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: "--" + def.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return fmt.Errorf("%w%s", err, didYouMean(flags.SuggestionsFor("--"+name)))
+}

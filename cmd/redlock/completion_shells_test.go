@@ -1,3 +1,5 @@
+//go:build unix && !aix && !solaris
+
 package main
 
 import (
@@ -6,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// offered are lines that are typed, and what zsh and fish offer behind each when Tab is pressed. Of what begins with a - or
-// belongs to a command behind --, which depends on the machine, only this much is asked for.
+// offered are lines that are typed, and what a shell offers behind each when Tab is pressed.
 var offered = map[string]struct {
 	words []string
 	some  bool // there may be others
@@ -28,19 +30,17 @@ var offered = map[string]struct {
 	"redlock status --": {words: []string{
 		"--watch", "--interval", "--json", "--nodes", "--nodes-file", "--cacert", "--cert", "--key", "--prefix", "--help",
 	}},
-	"redlock acquire --ttl ":                 {},
-	"redlock acquire ":                       {},
-	"redlock status ":                        {words: []string{"invoice:42", "job"}, some: true}, // shells quote the third one in their own ways
-	"redlock break --yes invoice:4":          {words: []string{"invoice:42"}},
-	"redlock status --interval 2s j":         {words: []string{"job"}},
-	"redlock release ":                       {words: []string{"-"}},
-	"redlock run job -- redlock status j":    {words: []string{"job"}},
-	"redlock status -- ech":                  {},
-	"redlock run job -- ech":                 {words: []string{"echo"}, some: true},
-	"redlock run --ttl=3s job -- ech":        {words: []string{"echo"}, some: true},
-	"redlock run job -- redlock stat":        {words: []string{"status"}},
-	"redlock run a -- redlock run b -- ech":  {words: []string{"echo"}, some: true},
-	"redlock run job -- redlock acquire --w": {words: []string{"--wait"}},
+	"redlock acquire --ttl ":           {},
+	"redlock acquire ":                 {},
+	"redlock status ":                  {words: []string{"invoice:42", "job"}, some: true}, // shells quote the third one in their own ways
+	"redlock break --yes invoice:4":    {words: []string{"invoice:42"}},
+	"redlock status --interval 2s j":   {words: []string{"job"}},
+	"redlock release ":                 {words: []string{"-"}},
+	"redlock status -- ech":            {},
+	"redlock run job -- ech":           {words: []string{"echo"}, some: true},
+	"redlock run --ttl=3s job -- ech":  {words: []string{"echo"}, some: true},
+	"redlock status --nodes-file list": {words: []string{"list.txt"}},
+	"redlock run job -- cat list":      {words: []string{"list.txt"}},
 }
 
 // requireOffered compares what a shell offers behind every line with the table.
@@ -68,39 +68,116 @@ func installed(t *testing.T, name string) string {
 	return path
 }
 
-// typed runs a program that plays a shell's user, in an empty folder: files would be offered, too.
+// typed runs a program that plays a shell's user, in a folder with one file. The shell finds redlock, and redlock finds nodes that hold
+// three names.
 func typed(t *testing.T, env []string, program string, args ...string) string {
 	t.Helper()
+	path, err := binary()
+	require.NoError(t, err)
+	all := listing(t)
+	for _, name := range []string{"invoice:42", "job", "it's"} {
+		holdAll(all, name, token, time.Hour)
+	}
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "list.txt"), nil, 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = t.TempDir(), append(append(os.Environ(), "TERM=dumb", "HOME="+t.TempDir()), env...), &errs
+	cmd.Dir, cmd.Stderr = folder, &errs
+	cmd.Env = append(os.Environ(), append(env, "TERM=dumb", "HOME="+t.TempDir(), "REDLOCK_NODES="+nodesOf(all),
+		"PATH="+filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))...)
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s%s", out, &errs)
 	return string(out)
 }
 
-func TestFishCompletesWhatTheTableSays(t *testing.T) {
+// script writes the completion for a shell into a file.
+func script(t *testing.T, shell string) (path string) {
+	t.Helper()
+	got := invoke(t, nil, "completion", shell)
+	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
+	path = filepath.Join(t.TempDir(), "redlock."+shell)
+	require.NoError(t, os.WriteFile(path, []byte(got.out), 0o600))
+	return path
+}
+
+// bashCompletion is the package that the script for bash needs.
+const bashCompletion = "/usr/share/bash-completion/bash_completion"
+
+// bashUser types each line of a file, and prints what is offered: the line, a tab, and a word. Bash breaks a line into words at : and =,
+// too, so these come apart.
+const bashUser = `source "$1"; source "$2"
+while IFS= read -r COMP_LINE; do
+    COMP_POINT=${#COMP_LINE} COMP_TYPE=42 COMPREPLY=()
+    IFS= read -r words
+    eval "COMP_WORDS=( $words )"
+    COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+    __start_redlock
+    for word in "${COMPREPLY[@]}"; do printf '%s\t%s\n' "$COMP_LINE" "$word"; done
+done <"$3"
+`
+
+func TestBashCompletes(t *testing.T) {
 	t.Parallel()
-	fish := installed(t, "fish")
-	file := filepath.Join(t.TempDir(), "redlock.fish")
-	require.NoError(t, os.WriteFile(file, []byte(script(t, "fish")), 0o600))
-	got := make(map[string][]string)
+	bash := installed(t, "bash")
+	if _, err := os.Stat(bashCompletion); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("there is no %s here, and CI=true forbids to skip its test", bashCompletion)
+		}
+		t.Skipf("there is no %s here", bashCompletion)
+	}
+	var lines strings.Builder
 	for line := range offered {
-		out := typed(t, []string{withHeldNames(t)}, fish, "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", file, line)
-		for found := range strings.Lines(out) {
-			word, _, _ := strings.Cut(strings.TrimSpace(found), "\t")
-			got[line] = append(got[line], word)
+		lines.WriteString(line + "\n")
+		for _, word := range regexp.MustCompile(`[:=]|[^:=\s]+`).FindAllString(line, -1) {
+			lines.WriteString("'" + word + "' ")
+		}
+		if strings.HasSuffix(line, " ") {
+			lines.WriteString("''")
+		}
+		lines.WriteString("\n")
+	}
+	input := filepath.Join(t.TempDir(), "lines")
+	require.NoError(t, os.WriteFile(input, []byte(lines.String()), 0o600))
+	out := typed(t, nil, bash, "--norc", "-c", bashUser, "bash", bashCompletion, script(t, "bash"), input)
+	got := offers(out)
+	got["redlock break --yes invoice:4"] = []string{"invoice:" + strings.Join(got["redlock break --yes invoice:4"], " ")} // bash replaces what is behind :
+	for line, want := range offered {
+		if strings.HasSuffix(line, "list") {
+			require.Empty(t, got[line], "bash itself offers files then")
+			got[line] = want.words
 		}
 	}
 	requireOffered(t, got)
 }
 
+// offers reads lines of what was typed, a tab, and a word that is offered.
+func offers(text string) map[string][]string {
+	got := make(map[string][]string)
+	for found := range strings.Lines(text) {
+		line, word, _ := strings.Cut(strings.TrimSuffix(found, "\n"), "\t")
+		word, _, _ = strings.Cut(word, "\t")
+		got[line] = append(got[line], word)
+	}
+	return got
+}
+
+func TestFishCompletes(t *testing.T) {
+	t.Parallel()
+	fish := installed(t, "fish")
+	const user = `source $argv[1]; for line in $argv[2..]; for word in (complete -C $line); printf '%s\t%s\n' $line $word; end; end`
+	args := []string{"--no-config", "-c", user, script(t, "fish")}
+	for line := range offered {
+		args = append(args, line)
+	}
+	requireOffered(t, offers(typed(t, nil, fish, args...)))
+}
+
 // zshUser is the .zshrc of a zsh that types every line of the file lines as soon as it would read one, and writes what is offered to
 // the file offers, the line before it. What is offered is what the completion gives to compadd and begins with what is typed.
 const zshUser = `autoload -U compinit; compinit -u -D
-source $ZDOTDIR/redlock.zsh
+source $SCRIPT
 compadd() {
     if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then
         builtin compadd "$@"
@@ -124,7 +201,7 @@ zle-line-init() {
 zle -N zle-line-init
 `
 
-func TestZshCompletesWhatTheTableSays(t *testing.T) {
+func TestZshCompletes(t *testing.T) {
 	t.Parallel()
 	zsh := installed(t, "zsh")
 	folder := t.TempDir()
@@ -132,18 +209,13 @@ func TestZshCompletesWhatTheTableSays(t *testing.T) {
 	for line := range offered {
 		lines.WriteString(line + "\n")
 	}
-	for name, text := range map[string]string{".zshrc": zshUser, "redlock.zsh": script(t, "zsh"), "lines": lines.String(), "offers": ""} {
+	for name, text := range map[string]string{".zshrc": zshUser, "lines": lines.String(), "offers": ""} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	// It completes on a terminal only.
 	const terminal = `zmodload zsh/zpty && zpty user "$ZSH -d -i" && while zpty -r user; do :; done`
-	typed(t, []string{"ZDOTDIR=" + folder, "ZSH=" + zsh, withHeldNames(t)}, zsh, "-f", "-c", terminal)
-	offers, err := os.ReadFile(filepath.Join(folder, "offers"))
+	typed(t, []string{"ZDOTDIR=" + folder, "ZSH=" + zsh, "SCRIPT=" + script(t, "zsh")}, zsh, "-f", "-c", terminal)
+	found, err := os.ReadFile(filepath.Join(folder, "offers"))
 	require.NoError(t, err)
-	got := make(map[string][]string)
-	for found := range strings.Lines(string(offers)) {
-		line, word, _ := strings.Cut(strings.TrimSuffix(found, "\n"), "\t")
-		got[line] = append(got[line], word)
-	}
-	requireOffered(t, got)
+	requireOffered(t, offers(string(found)))
 }

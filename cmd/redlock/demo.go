@@ -10,23 +10,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func demoEntry() subcommand {
-	return subcommand{
-		name:    "demo",
-		summary: "see a lock at work: votes, contenders, a failure, a takeover",
-		flags:   demoFlags,
-		about:   demoAbout,
+func demoEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:     "demo [flags]",
+			Short:   "see a lock at work: votes, contenders, a failure, a takeover",
+			Long:    demoAbout,
+			Example: "  redlock demo",
+		},
+		flags: demoFlags,
 		exitStatuses: []exitStatus{
 			{exitOK, "every part succeeded"},
 			{exitFailed, "a part failed"},
 			endsMisused, endsUnwritten, endsSignal,
 		},
-		examples: []string{"redlock demo"},
 	}
 }
 
@@ -85,7 +90,7 @@ func (s *show) acts() []act {
 // demoTime bounds the demo: what hangs is a failure too.
 const demoTime = 15 * time.Second
 
-func demoFlags(f *flagSet) runFunc {
+func demoFlags(f *pflag.FlagSet) runFunc {
 	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
 	return func(ctx context.Context, c *invocation) int {
 		if len(c.all()) > 0 {

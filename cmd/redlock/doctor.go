@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/oneline"
@@ -12,12 +14,17 @@ import (
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
-func doctorEntry() subcommand {
-	return subcommand{
-		name:    "doctor",
-		summary: "check whether nodes are fit to vote",
-		flags:   doctorFlags,
-		about:   doctorAbout,
+func doctorEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "doctor [flags]",
+			Short: "check whether nodes are fit to vote",
+			Long:  doctorAbout,
+			Example: "  redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379\n" +
+				"  redlock doctor --guard 1m --admit  # before the first client is started\n" +
+				"  redlock doctor --guard 1m --begin-guard  # while clients without the guard may hold locks",
+		},
+		flags: doctorFlags,
 		exitStatuses: []exitStatus{
 			{exitOK, "no errors found; with --admit, all nodes are admitted; with --begin-guard, all nodes vote"},
 			{exitFailed, "an error was found, or a node was not admitted; with --begin-guard the message says what was changed"},
@@ -26,11 +33,6 @@ func doctorEntry() subcommand {
 			endsUnwritten,
 			{exitConfig, "--begin-guard: clients with another list or another maxTTL use the nodes"},
 			{exitSignal, "signal n ended --begin-guard; the same command continues to wait"},
-		},
-		examples: []string{
-			"redlock doctor --nodes redis://a:6379,redis://b:6379,redis://c:6379",
-			"redlock doctor --guard 1m --admit  # before the first client is started",
-			"redlock doctor --guard 1m --begin-guard  # while clients without the guard may hold locks",
 		},
 	}
 }
@@ -84,18 +86,18 @@ With --json it prints one object:
   can_vote, needed how many nodes can vote now, and how many a lock needs
 `
 
-func doctorFlags(f *flagSet) runFunc {
+func doctorFlags(f *pflag.FlagSet) runFunc {
 	d := &doctorCommand{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
 	f.BoolVar(&d.inside, "embedded", false, "examine three nodes inside this process, to see the output")
-	f.BoolVar(&d.admit, "admit", false, "admit new nodes at once (see below)")
-	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all nodes vote under it (see below)")
+	f.BoolVar(&d.admit, "admit", false, "admit new nodes at once (see above)")
+	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all nodes vote under it (see above)")
 	return d.examine
 }
 
 // doctorCommand holds the flags of `doctor`.
 type doctorCommand struct {
 	given         nodeFlags
-	guardGiven    flag.Value
+	guardGiven    *guardValue
 	prefix        *prefixValue
 	asJSON        *bool
 	inside        bool

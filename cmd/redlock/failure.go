@@ -23,10 +23,15 @@ type failure struct {
 func (inv *invocation) fail(err error, format string, args ...any) {
 	text := inv.message(format, args...)
 	inv.failure = &failure{text, err}
-	if !inv.asJSON || !inv.command.takesCommand() {
+	if inv.printsMessages() {
 		inv.print(text)
 	}
 }
+
+// printsMessages reports whether standard error is not for an object.
+func (inv *invocation) printsMessages() bool { return !inv.asJSON || !inv.takesCommand() }
+
+func (inv *invocation) takesCommand() bool { return inv.command != nil && inv.command.takesCommand }
 
 // failSilently records why the invocation fails, for --json only.
 func (inv *invocation) failSilently(err error, text string) { inv.failure = &failure{text, err} }
@@ -46,13 +51,13 @@ type failureJSON struct {
 // finish prints the result, and with --json the failure if the status is one. COMMAND's own status is
 // no failure of redlock.
 func (inv *invocation) finish(status int) int {
-	failed := inv.asJSON && status != exitOK && (inv.failure != nil || !inv.command.takesCommand())
+	failed := inv.asJSON && status != exitOK && (inv.failure != nil || !inv.takesCommand())
 	switch {
 	case inv.result != nil && failed:
 		_ = inv.object(joined(inv.result, inv.failureJSON(status)))
 	case inv.result != nil:
 		_ = inv.object(inv.result)
-	case failed && inv.command.takesCommand():
+	case failed && inv.takesCommand():
 		_, _ = fmt.Fprintf(inv.stderr, "%s\n", encoded(inv.failureJSON(status)))
 	case failed:
 		_, _ = fmt.Fprintf(inv.stdout, "%s\n", encoded(inv.failureJSON(status)))
@@ -100,7 +105,7 @@ func (inv *invocation) failureJSON(status int) failureJSON {
 }
 
 // meaning returns what the table says about an exit status.
-func (cmd subcommand) meaning(status int) string {
+func (cmd *subcommand) meaning(status int) string {
 	if status > exitSignal {
 		status = exitSignal
 	}

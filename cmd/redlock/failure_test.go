@@ -171,7 +171,7 @@ func TestCodesAreThoseOfTheReason(t *testing.T) {
 	for _, c := range errorCodes {
 		require.Contains(t, overviewText, c.code)
 	}
-	cmd := subcommand{exitStatuses: []exitStatus{endsSignal, endsMisused}}
+	cmd := &subcommand{exitStatuses: []exitStatus{endsSignal, endsMisused}}
 	require.Equal(t, endsSignal.when, cmd.meaning(143))
 	require.Equal(t, endsMisused.when, cmd.meaning(exitUsage))
 	require.True(t, strings.HasSuffix(cmd.meaning(9), "9"))

@@ -15,10 +15,10 @@ import (
 
 // invocation is one invocation of a subcommand: its words, environment and streams.
 type invocation struct {
-	command     subcommand
-	args        []string // beside the flags
-	afterDashes []string // after the first --
-	hasDashes   bool     // there was a --
+	command     *subcommand // nil: none, or one that does not exist
+	args        []string    // beside the flags
+	afterDashes []string    // after the first --
+	hasDashes   bool        // there was a --
 	env         []string
 	stdin       *os.File
 	stdout      *output
@@ -27,6 +27,7 @@ type invocation struct {
 	asJSON  bool     // --json was given
 	result  any      // what finish prints; nil if it was printed, or if there is none
 	failure *failure // as reported last
+	status  int      // the exit status
 }
 
 // all returns all words, before and after --. It is for subcommands to which -- only means that no
@@ -97,9 +98,9 @@ func masked(text string) string {
 
 // misused reports a mistake in the words, and returns the exit status for it.
 func (inv *invocation) misused(format string, args ...any) int {
-	inv.fail(nil, inv.command.name+": "+format, args...)
-	if !inv.asJSON || !inv.command.takesCommand() {
-		inv.say("`redlock %s -h` shows how it is used", inv.command.name)
+	inv.fail(nil, inv.command.Name()+": "+format, args...)
+	if inv.printsMessages() {
+		inv.say("`redlock %s -h` shows how it is used", inv.command.Name())
 	}
 	return exitUsage
 }

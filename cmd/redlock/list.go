@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/examine"
@@ -18,13 +21,17 @@ import (
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-func listEntry() subcommand {
-	return subcommand{
-		name:    "list",
-		args:    "[PREFIX]",
-		summary: "list the names that are held, by which owner, and for how long",
-		flags:   listFlags,
-		about:   listAbout,
+func listEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "list [flags] [PREFIX]",
+			Short: "list the names that are held, by which owner, and for how long",
+			Long:  listAbout,
+			Example: "  redlock list --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/\n" +
+				"  redlock list --json | jq -r '.names[].name'\n" +
+				"  redlock list --watch invoice/",
+		},
+		flags: listFlags,
 		exitStatuses: []exitStatus{
 			{exitOK, "a quorum was searched to the end; with --watch, it was ended by Ctrl-C or SIGTERM"},
 			{exitFailed, "--limit or --timeout ended the search: more names may be held"},
@@ -32,11 +39,6 @@ func listEntry() subcommand {
 			{exitUnavailable, "no quorum of nodes could be searched; nothing is listed; --watch continues"},
 			endsUnwritten,
 			{exitSignal, "signal n ended the search; nothing is listed"},
-		},
-		examples: []string{
-			"redlock list --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/",
-			"redlock list --json | jq -r '.names[].name'",
-			"redlock list --watch invoice/",
 		},
 	}
 }
@@ -97,11 +99,11 @@ type listCommand struct {
 	watch   watchFlags
 }
 
-func listFlags(f *flagSet) runFunc {
+func listFlags(f *pflag.FlagSet) runFunc {
 	d := &listCommand{given: nodesFlags(f), prefix: prefixFlag(f), asJSON: jsonFlag(f), watch: newWatchFlags(f)}
 	d.noFence = f.Bool("no-fence", false, "do not read the fences")
 	d.limit = f.Int("limit", defaultLimit, "end the search after this `number` of names, up to 100000 (default: 1000)")
-	d.timeout = f.Duration("timeout", defaultTimeout, "end the search after this time, up to 10m (default: 30s)")
+	d.timeout = duration(f, "timeout", defaultTimeout, "end the search after this time, up to 10m (default: 30s)")
 	return d.run
 }
 

@@ -2,8 +2,9 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -23,7 +24,7 @@ type lockRequest struct {
 	nodeList
 
 	nodesGiven nodeFlags
-	guardGiven flag.Value
+	guardGiven *guardValue
 	prefix     *prefixValue
 
 	status *waitStatus // shows the wait on a terminal
@@ -36,14 +37,13 @@ const (
 
 // lockRequestFlags defines the flags that both have in common. The default owner identifies the
 // holder: this process, or the process that called it.
-func lockRequestFlags(f *flagSet, owner, whose string) *lockRequest {
+func lockRequestFlags(f *pflag.FlagSet, owner, whose string) *lockRequest {
 	w := &lockRequest{skipStatus: noSkip, nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
-	f.DurationVar(&w.ttl, "ttl", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
+	durationVar(f, &w.ttl, "ttl", "", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
 		"less)")
-	f.DurationVar(&w.wait, "wait", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
-	f.letter("w", "wait")
+	durationVar(f, &w.wait, "wait", "w", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
 	f.StringVar(&w.owner, "owner", owner, "a `label` that other clients see (default: host/"+whose+")")
-	f.BoolVar(&w.noFence, "no-fence", false, "acquire the lock without a fence (see below)")
+	f.BoolVar(&w.noFence, "no-fence", false, "acquire the lock without a fence (see above)")
 	return w
 }
 

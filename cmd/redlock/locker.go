@@ -2,20 +2,21 @@ package main
 
 import (
 	"context"
-	"flag"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // jsonFlag defines --json.
-func jsonFlag(f *flagSet) *bool {
-	return f.Bool("json", false, "print an object for programs (see below)")
+func jsonFlag(f *pflag.FlagSet) *bool {
+	return f.Bool("json", false, "print an object for programs (see above)")
 }
 
 // prefixFlag defines --prefix, and prefix reads it.
-func prefixFlag(f *flagSet) *prefixValue {
+func prefixFlag(f *pflag.FlagSet) *prefixValue {
 	p := &prefixValue{}
 	f.Var(p, "prefix", "the prefix that makes a `key` of a NAME, the same for all its clients "+
 		"(default: $REDLOCK_PREFIX, or none)")
@@ -30,6 +31,8 @@ type prefixValue struct {
 }
 
 func (p *prefixValue) String() string { return p.text }
+
+func (p *prefixValue) Type() string { return "string" }
 
 func (p *prefixValue) Set(text string) error {
 	p.text, p.given = text, true
@@ -49,7 +52,7 @@ func (inv *invocation) prefixText(p *prefixValue) string {
 }
 
 // guardFlag defines --guard, and guard reads it.
-func guardFlag(f *flagSet) flag.Value {
+func guardFlag(f *pflag.FlagSet) *guardValue {
 	g := &guardValue{}
 	f.Var(g, "guard", "the restart guard's `maxTTL`, the same for all clients: a node that may have "+
 		"forgotten locks does not vote for that long; 0: no guard (default: $REDLOCK_GUARD, or none)")
@@ -61,6 +64,8 @@ type guardValue struct{ text string }
 
 func (g *guardValue) String() string { return g.text }
 
+func (g *guardValue) Type() string { return "duration" }
+
 func (g *guardValue) Set(text string) error {
 	g.text = text
 	_, err := env.ParseDuration(text)
@@ -68,7 +73,7 @@ func (g *guardValue) Set(text string) error {
 }
 
 // guard is the maxTTL: the flag, or else the variable. 0 means no guard.
-func (inv *invocation) guard(given flag.Value) (time.Duration, error) {
+func (inv *invocation) guard(given *guardValue) (time.Duration, error) {
 	if text := given.String(); text != "" {
 		return env.ParseDuration(text)
 	}

@@ -4,9 +4,8 @@
 //
 // The files:
 //
-//	main.go, commands.go, flagset.go, help.go      from words to a subcommand; its help
+//	main.go, root.go, commands.go, flags.go        cobra: from words to a subcommand; its help
 //	failure.go                                     why an invocation fails, as text and as JSON
-//	did_you_mean.go                                the word that an unknown one resembles
 //	invocation.go, output.go, exit.go              streams and exit statuses
 //	printer.go, table.go                           output for people
 //	nodes.go, tls.go, locker.go                    the nodes, and how to reach them
@@ -25,12 +24,13 @@
 //	guard.go, begin.go                             --guard; `doctor --begin-guard`
 //	bench.go, bench_sample.go, bench_text.go       `bench`, with histogram.go
 //	demo.go, demo_*.go, cuttable_dialer.go         `demo`
-//	completion.go, completion_*.go                 `completion`, with version.go
+//	completion.go, version.go                      `completion`, `version`
 package main
 
 import (
 	"context"
 	"os"
+	"slices"
 )
 
 //go:generate go test -run ^TestTheManualIsUpToDate$ . -update
@@ -46,36 +46,36 @@ func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File
 	return c.reportOutput(c.dispatch(ctx, args))
 }
 
-// dispatch runs the subcommand that the first word names.
+// dispatch runs the subcommand that the words name.
 func (inv *invocation) dispatch(ctx context.Context, args []string) int {
-	if len(args) == 0 {
-		overview(inv.stderr)
-		return exitUsage
-	}
-	name, rest := args[0], args[1:]
-	switch name {
-	case "help", "-h", "-help", "--help":
-		if len(rest) == 0 {
-			overview(inv.stdout)
-			return exitOK
-		}
-		name, rest = rest[0], []string{"-h"}
-	case "-version", "--version":
-		name = "version"
-	case startBarrierMode:
-		return waitStartBarrier(inv, rest)
-	case reaperMode:
-		return runReaper(inv)
-	case namesMode:
-		return completeNames(ctx, inv, rest)
-	}
-	for _, cmd := range commands() {
-		if cmd.name == name {
-			return inv.parseAndRun(ctx, cmd, rest)
+	if len(args) > 0 {
+		switch args[0] {
+		case startBarrierMode:
+			return waitStartBarrier(inv, args[1:])
+		case reaperMode:
+			return runReaper(inv)
 		}
 	}
 	inv.asJSON = wantsJSON(args)
-	inv.fail(nil, "there is no command %q%s", name, didYouMean(name, "", names(commands())))
-	inv.say("`redlock help` lists what there is")
-	return inv.finish(exitUsage)
+	inv.hasDashes = slices.Contains(args[:max(0, len(args)-1)], "--") // the last word may be typed just now
+	root := newRoot(inv)
+	root.SetArgs(args)
+	switch err := root.ExecuteContext(ctx); {
+	case inv.stdout.err != nil: // reportOutput reports it
+	case err != nil && inv.command != nil:
+		inv.status = inv.misused("%s", err.Error())
+	case err != nil:
+		inv.fail(nil, "%s", err.Error())
+		inv.say("`redlock help` lists what there is")
+		inv.status = exitUsage
+	}
+	return inv.finish(inv.status)
+}
+
+// wantsJSON reports whether --json seems to be among words that may be wrong.
+func wantsJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,18 +57,18 @@ func TestHelpIsPrintedOnRequest(t *testing.T) {
 		require.Equal(t, exitOK, got.status)
 		require.Empty(t, got.err)
 		for _, cmd := range commands() {
-			require.Contains(t, got.out, "redlock "+cmd.name)
+			require.Contains(t, got.out, "\n  "+cmd.Name()+" ")
 		}
 	}
 	for _, cmd := range commands() {
-		for _, args := range [][]string{{"help", cmd.name}, {cmd.name, "-h"}, {cmd.name, "--help"}} {
+		for _, args := range [][]string{{"help", cmd.Name()}, {cmd.Name(), "-h"}, {cmd.Name(), "--help"}} {
 			got := invoke(t, nil, args...)
 			require.Equal(t, exitOK, got.status, args)
 			require.Empty(t, got.err)
-			require.Contains(t, got.out, "Usage: redlock "+cmd.name)
+			require.Contains(t, got.out, "\nUsage:\n  redlock "+cmd.Name()+" ")
 			require.Regexp(t, `\nExit status:\n  (n|0) +\S`, got.out)
 			require.Regexp(t, `\n  64 +wrong usage\n`, got.out)
-			require.Regexp(t, `\nExample:\n  .*redlock `+cmd.name, got.out)
+			require.Regexp(t, `\nExamples:\n  .*redlock `+cmd.Name(), got.out)
 			for line := range strings.Lines(got.out) {
 				require.LessOrEqual(t, utf8.RuneCountInString(line), 95, line)
 			}
@@ -84,12 +84,14 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		env  []string
 		args []string
 	}{
-		{"Usage:\n  redlock demo ", nil, nil},
+		{"Available Commands:\n  acquire ", nil, nil},
 		{"there is no command \"stauts\": did you mean status?\nredlock: `redlock help` lists", nil, []string{"stauts"}},
+		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"help", "stauts"}},
+		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"stauts", "--frobnicate", "n"}},
 		{"there is no command \"frobnicate\"\n", nil, []string{"frobnicate"}},
 		{"there is no command \"ls\": did you mean list?\n", nil, []string{"ls"}},
-		{"for flag -w: a duration needs a unit", nodes, []string{"run", "-w", "30", "n", "--", "true"}},
-		{"provided but not defined: -x\n", nodes, []string{"status", "-x", "n"}},
+		{`for "-w, --wait" flag: a duration needs a unit`, nodes, []string{"run", "-w", "30", "n", "--", "true"}},
+		{"unknown shorthand flag: 'x' in -x\n", nodes, []string{"status", "-x", "n"}},
 		{"no nodes given", nil, []string{"status", "n"}},
 		{"would protect nothing", []string{"REDLOCK_NODES= "}, []string{"run", "n", "--", "true"}},
 		{"an empty URL", nil, []string{"status", "--nodes", "redis://a,,redis://b", "n"}},
@@ -110,12 +112,14 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"--cacert is given and empty", nodes, []string{"status", "n", "--cacert="}},
 		{"it has more than 1048576 bytes", nil, []string{"status", "--nodes-file", "/dev/zero", "n"}},
 		{"--nodes-file: the file can't be read", nil, []string{"status", "--nodes-file", "u:hunter2@h:1", "n"}},
-		{"provided but not defined: --jsno: did you mean --json?\n", nodes, []string{"status", "n", "--jsno"}},
-		{"provided but not defined: --skip: did you mean --skip-status?\n", nodes, []string{"run", "--skip=0", "n", "--", "true"}},
-		{"provided but not defined: --frobnicate\n", nodes, []string{"status", "n", "--frobnicate"}},
-		{"for flag --ttl: a duration needs a unit: 30ms, 30s, 30m or 30h", nodes, []string{"run", "--ttl", "30", "n", "--", "true"}},
-		{"for flag --interval: a duration needs a unit: 0.5ms", nodes, []string{"status", "--interval", "0.5", "n"}},
-		{"for flag --guard: a duration is needed, with the units ms, s, m and h", nodes, []string{"acquire", "--guard", "5d", "n"}},
+		{"unknown flag: --jsno: did you mean --json?\n", nodes, []string{"status", "n", "--jsno"}},
+		{"in -json: did you mean --json?\n", nodes, []string{"status", "n", "-json"}},
+		{"in -nodes: did you mean --nodes or --nodes-file?\n", nil, []string{"status", "-nodes", "redis://a", "n"}},
+		{"unknown flag: --skip: did you mean --skip-status?\n", nodes, []string{"run", "--skip=0", "n", "--", "true"}},
+		{"unknown flag: --frobnicate\n", nodes, []string{"status", "n", "--frobnicate"}},
+		{`for "--ttl" flag: a duration needs a unit: 30ms, 30s, 30m or 30h`, nodes, []string{"run", "--ttl", "30", "n", "--", "true"}},
+		{`for "--interval" flag: a duration needs a unit: 0.5ms`, nodes, []string{"status", "--interval", "0.5", "n"}},
+		{`for "--guard" flag: a duration is needed, with the units ms, s, m and h`, nodes, []string{"acquire", "--guard", "5d", "n"}},
 		{"REDLOCK_GUARD: a duration needs a unit: 60ms, 60s", append(nodes, "REDLOCK_GUARD=60"), []string{"acquire", "n"}},
 		{"--min-hold can't be negative", nodes, []string{"run", "--min-hold", "-1s", "n", "--", "true"}},
 		{"WithMinHold of 25h0m0s: must be from 10ms", nodes, []string{"run", "--min-hold", "25h", "n", "--", "true"}},
@@ -126,8 +130,11 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"one NAME, then --", nodes, []string{"run", "n", "true"}},
 		{"one NAME, then --", nodes, []string{"run", "n", "m", "--", "true"}},
 		{"no COMMAND after the --", nodes, []string{"run", "n", "--"}},
-		{"for flag --ttl", nodes, []string{"run", "--ttl", "soon", "n", "--", "true"}},
-		{"needs an argument: --ttl", nodes, []string{"run", "n", "--ttl", "--", "true"}},
+		{`for "--ttl" flag`, nodes, []string{"run", "--ttl", "soon", "n", "--", "true"}},
+		{"needs an argument: --ttl", nodes, []string{"run", "n", "--ttl"}},
+		{`invalid argument "--" for "--ttl" flag`, nodes, []string{"run", "n", "--ttl", "--", "true"}},
+		{"needs an argument: --prefix", nodes, []string{"status", "--prefix", "--", "n"}},
+		{"needs an argument: --owner", nodes, []string{"run", "n", "--owner", "--", "true"}},
 		{"TTL of 1ms: must be from 10ms", nodes, []string{"run", "--ttl", "1ms", "n", "--", "true"}},
 		{"TTL of 25h0m0s: must be from 10ms", nodes, []string{"run", "--ttl", "25h", "n", "--", "true"}},
 		{"--wait can't be negative", nodes, []string{"run", "--wait", "-1s", "n", "--", "true"}},
@@ -145,7 +152,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"the scheme must be", nil, []string{"demo", "--nodes", "http://a"}},
 		{"REDLOCK_GUARD: a duration is needed", append(nodes, "REDLOCK_GUARD=soon"), []string{"run", "n", "--", "true"}},
 		{"reserved namespace", nodes, []string{"acquire", "--prefix", "red", "lock:n"}},
-		{"for flag --guard", nodes, []string{"acquire", "--guard", "soon", "n"}},
+		{`for "--guard" flag`, nodes, []string{"acquire", "--guard", "soon", "n"}},
 		{"TTL of 20s: must be from 10ms", append(nodes, "REDLOCK_GUARD=10s"), []string{"acquire", "--ttl", "20s", "n"}},
 		{"one NAME is needed, 0 given", nodes, []string{"acquire"}},
 		{"one NAME is needed, 2 given", nodes, []string{"acquire", "n", "m"}},
@@ -194,8 +201,8 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"--for must be at most 10m", nodes, []string{"bench", "--for", "11m"}},
 		{"--for must be at most 10m", nodes, []string{"bench", "--for", "0s"}},
 		{"--count must be at most", nodes, []string{"bench", "--count", "-1"}},
-		{"one shell is needed, 0 given: bash, zsh, fish", nil, []string{"completion"}},
-		{"no completion for \"csh\": the shells are bash, zsh, fish", nil, []string{"completion", "csh"}},
+		{"one shell is needed, 0 given: bash, zsh, fish, powershell", nil, []string{"completion"}},
+		{"no completion for \"csh\": the shells are bash, zsh, fish, powershell", nil, []string{"completion", "csh"}},
 		{"there is no --json: what it prints is a script", nil, []string{"completion", "--json"}},
 		{"takes no arguments", nil, []string{"version", "now"}},
 	} {
@@ -207,25 +214,37 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestACommandThatAWrongWordResemblesIsNamed(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"stauts": "status", "acquirre": "acquire", "stat": "status", "lsit": "list", "relase": "release", "rnu": "run",
+		"ls": "list", "lock": "acquire", "unlock": "release", "": "", "x": "", "zzz": "", "\xff\xfe": "",
+	} {
+		got := invoke(t, nil, word)
+		require.Equal(t, exitUsage, got.status, word)
+		require.Equal(t, want != "", strings.Contains(got.err, "did you mean "+want+"?\n"), got.err)
+		require.Equal(t, want != "", strings.Contains(got.err, "did you mean"), got.err)
+	}
+}
+
 func TestAllSubcommandsSayAtOneMouthHowTheyEnd(t *testing.T) {
 	t.Parallel()
 	for _, cmd := range commands() {
-		require.NotEmpty(t, cmd.summary, cmd.name)
-		require.NotEmpty(t, cmd.examples, cmd.name)
-		require.True(t, strings.HasSuffix(cmd.about, ".\n") || strings.HasPrefix(lastLine(cmd.about), " "), cmd.name)
+		require.NotEmpty(t, cmd.Short, cmd.Name())
+		require.NotEmpty(t, cmd.Example, cmd.Name())
+		require.True(t, strings.HasSuffix(cmd.Long, ".\n") || strings.HasPrefix(lastLine(cmd.Long), " "), cmd.Name())
 		statuses := map[int]bool{}
 		for _, e := range cmd.exitStatuses {
-			require.False(t, statuses[e.status], "%s has %d twice", cmd.name, e.status)
+			require.False(t, statuses[e.status], "%s has %d twice", cmd.Name(), e.status)
 			statuses[e.status] = true
 		}
-		require.True(t, statuses[exitUsage], cmd.name)
-		flags := newFlagSet(cmd).all()
-		hasJSON := slices.ContainsFunc(flags, func(o option) bool { return o.name == "json" })
-		require.NotEqual(t, hasJSON, cmd.noJSON != "", "%s has --json, or says why not", cmd.name)
-		require.Equal(t, hasJSON, strings.Contains(cmd.about, "\nWith --json it prints one object"), cmd.name)
-		for _, o := range flags {
-			require.NotContains(t, o.usage, "\n", o.name)
-		}
+		require.True(t, statuses[exitUsage], cmd.Name())
+		flags := cmd.Flags()
+		cmd.flags(flags)
+		hasJSON := flags.Lookup("json") != nil
+		require.NotEqual(t, hasJSON, cmd.noJSON != "", "%s has --json, or says why not", cmd.Name())
+		require.Equal(t, hasJSON, strings.Contains(cmd.Long, "\nWith --json it prints one object"), cmd.Name())
+		flags.VisitAll(func(def *pflag.Flag) { require.NotContains(t, def.Usage, "\n", def.Name) })
 	}
 }
 

@@ -1,51 +1,57 @@
 package main
 
 import (
+	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write docs/command.md anew: go generate ./cmd/redlock")
+var (
+	update = flag.Bool("update", false, "write docs/command.md anew: go generate ./cmd/redlock")
+	pages  = flag.String("man", "", "write man pages into this folder: make man")
+)
 
-// manual is docs/command.md, made of the table.
-func manual() string {
+// documented is the whole command as the pages show it.
+func documented() *cobra.Command {
+	root := newRoot(&invocation{})
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Long, cmd.DisableAutoGenTag = markdown(cmd.Long), true
+	}
+	return root
+}
+
+// manual is docs/command.md.
+func manual(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(`# The command
 
-<!-- Made of the table in cmd/redlock by "go generate ./cmd/redlock": change it there. -->
+<!-- Made of the help in cmd/redlock by "go generate ./cmd/redlock": change it there. -->
 
-` + "`redlock`" + ` holds locks over several independent Redis nodes, by quorum. ` + "`go build -o redlock ./cmd/redlock`" + ` builds it.
-[operations.md](operations.md#from-a-shell) shows it at work.
+[operations.md](operations.md#from-a-shell) shows it at work. ` + "`make build` builds it, `make man`" + ` writes its man pages.
 
-| subcommand | what it is for |
-|---|---|
 `)
-	for _, cmd := range commands() {
-		fmt.Fprintf(&b, "| [%s](#redlock-%s) | %s |\n", cmd.name, cmd.name, cell(cmd.summary))
+	anchor := func(page string) string {
+		return "#" + strings.ReplaceAll(strings.TrimSuffix(page, ".md"), "_", "-")
 	}
-	b.WriteString("\n" + markdown(overviewText))
-	for _, cmd := range commands() {
-		fmt.Fprintf(&b, "\n## redlock %s\n\n%s.\n\n    %s\n\n", cmd.name, capital(cmd.summary), cmd.usage())
-		if options := newFlagSet(cmd).all(); len(options) > 0 {
-			b.WriteString("| flag | |\n|---|---|\n")
-			for _, o := range options {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", o.label(), cell(o.usage))
-			}
-			b.WriteString("\n")
+	root := documented()
+	require.NoError(t, doc.GenMarkdownCustom(root, &b, anchor))
+	for _, cmd := range root.Commands() {
+		if cmd.IsAdditionalHelpTopicCommand() || cmd.Name() == "help" {
+			continue
 		}
-		b.WriteString(markdown(cmd.about) + "\n| exit status | |\n|---|---|\n")
-		for _, e := range cmd.exitStatuses {
-			fmt.Fprintf(&b, "| %s | %s |\n", e.label(), cell(e.when))
-		}
-		b.WriteString("\nExample:\n\n    " + strings.Join(cmd.examples, "\n    ") + "\n")
+		var section bytes.Buffer
+		require.NoError(t, doc.GenMarkdownCustom(cmd, &section, anchor))
+		text, _, _ := strings.Cut(section.String(), "### SEE ALSO") // it leads to the list above
+		b.WriteString("\n" + text)
 	}
-	return b.String()
+	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
 // markdown shows as they stand the lines that begin with spaces.
@@ -66,18 +72,27 @@ func markdown(text string) string {
 	return b.String()
 }
 
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
-
-func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
 func TestTheManualIsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "command.md")
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(manual()), 0o644))
+		require.NoError(t, os.WriteFile(path, []byte(manual(t)), 0o644))
 	}
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
-	if string(written) != manual() {
-		t.Fatal("docs/command.md is not what the table says: go generate ./cmd/redlock")
+	if string(written) != manual(t) {
+		t.Fatal("docs/command.md is not what help says: go generate ./cmd/redlock")
+	}
+}
+
+func TestEverySubcommandHasAManPage(t *testing.T) {
+	folder := *pages
+	if folder == "" {
+		folder = t.TempDir()
+	}
+	header := &doc.GenManHeader{Title: "REDLOCK", Section: "1", Source: "go-redlock", Manual: "go-redlock"}
+	require.NoError(t, doc.GenManTree(documented(), header, folder))
+	require.FileExists(t, filepath.Join(folder, "redlock.1"))
+	for _, cmd := range commands() {
+		require.FileExists(t, filepath.Join(folder, "redlock-"+cmd.Name()+".1"))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -17,7 +19,7 @@ type nodeFlags struct {
 	cacert, cert, key *string
 }
 
-func nodesFlags(f *flagSet) nodeFlags {
+func nodesFlags(f *pflag.FlagSet) nodeFlags {
 	return nodeFlags{
 		list: f.String("nodes", "", "the nodes' `URLs`, separated by commas (default: $REDLOCK_NODES)"),
 		file: f.String("nodes-file", "", "a `file` with the nodes' URLs, as in --nodes or one per line (default: $REDLOCK_NODES_FILE)"),

@@ -65,9 +65,9 @@ func TestOutputThatCannotBeWrittenIsReportedByEverySubcommand(t *testing.T) {
 		"version":    {words("version"), words("version", "--json"), words("--version")},
 	}
 	for _, cmd := range commands() {
-		list, ok := invocations[cmd.name]
-		require.True(t, ok, "%s writes to standard output, or is listed as one that does not", cmd.name)
-		invocations[cmd.name] = append(slices.Clone(list), words(cmd.name, "-h"), words("help", cmd.name))
+		list, ok := invocations[cmd.Name()]
+		require.True(t, ok, "%s writes to standard output, or is listed as one that does not", cmd.Name())
+		invocations[cmd.Name()] = append(slices.Clone(list), words(cmd.Name(), "-h"), words("help", cmd.Name()))
 	}
 	for _, list := range invocations {
 		for _, args := range list {

@@ -12,18 +12,19 @@ func TestEverySubcommandPutsThePrefixBeforeItsNames(t *testing.T) {
 	t.Parallel()
 	nodes := []string{"REDLOCK_NODES=redis://127.0.0.1:1"}
 	for _, cmd := range commands() {
-		if newFlagSet(cmd).Lookup("nodes") == nil {
+		cmd.flags(cmd.Flags())
+		if cmd.Flags().Lookup("nodes") == nil {
 			continue
 		}
 		words := map[string][]string{
 			"run": {"n", "--", "true"}, "acquire": {"n"}, "extend": {someClaim}, "release": {someClaim}, "status": {"n"}, "break": {"n"},
-		}[cmd.name]
-		got := invoke(t, nodes, append([]string{cmd.name, "--prefix", "redlock:"}, words...)...)
-		require.Equal(t, exitUsage, got.status, cmd.name)
-		require.Contains(t, got.err, `WithKeyPrefix("redlock:")`, cmd.name)
-		got = invoke(t, append(nodes, "REDLOCK_PREFIX=redlock:x"), append([]string{cmd.name}, words...)...)
-		require.Equal(t, exitUsage, got.status, cmd.name)
-		require.Contains(t, got.err, `WithKeyPrefix("redlock:x")`, cmd.name)
+		}[cmd.Name()]
+		got := invoke(t, nodes, append([]string{cmd.Name(), "--prefix", "redlock:"}, words...)...)
+		require.Equal(t, exitUsage, got.status, cmd.Name())
+		require.Contains(t, got.err, `WithKeyPrefix("redlock:")`, cmd.Name())
+		got = invoke(t, append(nodes, "REDLOCK_PREFIX=redlock:x"), append([]string{cmd.Name()}, words...)...)
+		require.Equal(t, exitUsage, got.status, cmd.Name())
+		require.Contains(t, got.err, `WithKeyPrefix("redlock:x")`, cmd.Name())
 	}
 }
 

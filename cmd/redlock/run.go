@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // runFlags defines the flags of `run` and returns the function that executes it.
-func runFlags(f *flagSet) runFunc {
+func runFlags(f *pflag.FlagSet) runFunc {
 	p := newRunOptions(f)
 	return func(ctx context.Context, c *invocation) int {
 		if exit, ok := p.read(c); !ok {

@@ -1,12 +1,20 @@
 package main
 
-func runEntry() subcommand {
-	return subcommand{
-		name:    "run",
-		args:    "NAME -- COMMAND [ARG…]",
-		summary: "hold a lock while a command runs",
-		flags:   runFlags,
-		about:   runAbout,
+import (
+	"github.com/spf13/cobra"
+)
+
+func runEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "run [flags] NAME -- COMMAND [ARG…]",
+			Short: "hold a lock while a command runs",
+			Long:  runAbout,
+			Example: "  redlock run --ttl 30s --wait 0 nightly-report -- ./report.sh --mail\n" +
+				"  redlock run --wait 0 --min-hold 1m --skip-status 0 hourly -- ./job.sh  # for cron\n" +
+				`  redlock run ledger -- sh -c 'psql -v fence="$REDLOCK_FENCE" -f book.sql'`,
+		},
+		flags: runFlags, takesCommand: true,
 		exitStatuses: []exitStatus{
 			{childStatus, "COMMAND's own"},
 			{exitSignal, "signal n ended COMMAND, or the wait for NAME"},
@@ -19,11 +27,6 @@ func runEntry() subcommand {
 			endsUnguarded,
 			{exitNotExecutable, "COMMAND cannot be executed"},
 			{exitNotFound, "COMMAND was not found"},
-		},
-		examples: []string{
-			"redlock run --ttl 30s --wait 0 nightly-report -- ./report.sh --mail",
-			"redlock run --wait 0 --min-hold 1m --skip-status 0 hourly -- ./job.sh  # for cron",
-			`redlock run ledger -- sh -c 'psql -v fence="$REDLOCK_FENCE" -f book.sql'`,
 		},
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -24,11 +26,11 @@ type runOptions struct {
 	command []string
 }
 
-func newRunOptions(f *flagSet) *runOptions {
+func newRunOptions(f *pflag.FlagSet) *runOptions {
 	p := &runOptions{lockRequest: lockRequestFlags(f, command.ProcessLabel(os.Getpid()), "pid")}
-	f.DurationVar(&p.grace, "grace", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
+	durationVar(f, &p.grace, "grace", "", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
-	f.DurationVar(&p.minHold, "min-hold", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
+	durationVar(f, &p.minHold, "min-hold", "", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
 	f.IntVar(&p.skipStatus, "skip-status", noSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
 		"(default: 75, with a message)")
 	jsonFlag(f)

@@ -3,24 +3,31 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
 func planOf(t *testing.T, args ...string) *runOptions {
 	t.Helper()
-	c := &invocation{env: []string{"REDLOCK_NODES=redis://a, redis://b"}, command: runEntry()}
+	c := &invocation{env: []string{"REDLOCK_NODES=redis://a, redis://b"}}
+	cmd := runEntry()
 	var p *runOptions
-	f := newFlagSet(subcommand{name: "run", flags: func(f *flagSet) runFunc {
+	cmd.flags = func(f *pflag.FlagSet) runFunc {
 		p = newRunOptions(f)
-		return nil
-	}})
-	require.NoError(t, f.read(c, args))
-	exit, ok := p.read(c)
-	require.True(t, ok, exit)
+		return func(_ context.Context, c *invocation) int {
+			exit, ok := p.read(c)
+			require.True(t, ok, exit)
+			return exit
+		}
+	}
+	cmd.bind(c)
+	cmd.SetArgs(args)
+	require.NoError(t, cmd.Execute())
 	return p
 }
 

@@ -4,27 +4,29 @@ import (
 	"context"
 	"errors"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func statusEntry() subcommand {
-	return subcommand{
-		name:     "status",
-		args:     "NAME",
+func statusEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "status [flags] NAME",
+			Short: "show who holds a lock, on which nodes, and for how long",
+			Long:  statusAbout,
+			Example: "  redlock status --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/42\n" +
+				"  redlock status --watch --json invoice/42 | jq --unbuffered -r '.at, .state'",
+		},
 		heldName: true,
-		summary:  "show who holds a lock, on which nodes, and for how long",
 		flags:    statusFlags,
-		about:    statusAbout,
 		exitStatuses: []exitStatus{
 			{exitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"},
 			endsMisused,
 			{exitUnavailable, "no quorum answered (the other answers are printed); --watch continues"},
 			endsUnwritten,
-		},
-		examples: []string{
-			"redlock status --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/42",
-			"redlock status --watch --json invoice/42 | jq --unbuffered -r '.at, .state'",
 		},
 	}
 }
@@ -56,7 +58,7 @@ With --json it prints one object, and with --watch one per line:
     error     why it did not answer, or what is wrong with its key
 `
 
-func statusFlags(f *flagSet) runFunc {
+func statusFlags(f *pflag.FlagSet) runFunc {
 	given, prefix, asJSON, watch := nodesFlags(f), prefixFlag(f), jsonFlag(f), newWatchFlags(f)
 	return func(ctx context.Context, c *invocation) int {
 		name, err := c.name()

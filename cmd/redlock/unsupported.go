@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/pflag"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 // runFlags: run keeps a command within the time of a lock by process groups, signals, and a pipe that
 // closes when a process dies. On systems without these it is not offered: a lock that its command may
 // outlive does not exclude anything.
-func runFlags(*flagSet) runFunc {
+func runFlags(*pflag.FlagSet) runFunc {
 	return func(_ context.Context, inv *invocation) int {
 		return inv.misused("it is not available on this system, because it needs Unix process groups; `redlock acquire` and the library are")
 	}

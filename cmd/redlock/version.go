@@ -6,14 +6,17 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-func versionEntry() subcommand {
-	return subcommand{
-		name:    "version",
-		summary: "print the version",
-		flags:   versionFlags,
-		about: `It prints the version of the module, the revision of its source if known, and the version
+func versionEntry() *subcommand {
+	return &subcommand{
+		Command: &cobra.Command{
+			Use:   "version [flags]",
+			Short: "print the version",
+			Long: `It prints the version of the module, the revision of its source if known, and the version
 of Go. redlock --version does the same.
 
 With --json it prints one object:
@@ -24,12 +27,14 @@ With --json it prints one object:
   go        version of Go
   platform  operating system and architecture
 `,
+			Example: "  redlock version",
+		},
+		flags:        versionFlags,
 		exitStatuses: []exitStatus{endsWell, endsMisused, endsUnwritten},
-		examples:     []string{"redlock version"},
 	}
 }
 
-func versionFlags(f *flagSet) runFunc {
+func versionFlags(f *pflag.FlagSet) runFunc {
 	asJSON := jsonFlag(f)
 	return func(_ context.Context, c *invocation) int {
 		if len(c.all()) > 0 {

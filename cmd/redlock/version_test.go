@@ -38,6 +38,6 @@ func TestTheVersionIsPrinted(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.out), &v))
 	require.Equal(t, runtime.Version(), v["go"])
 	for field := range v {
-		require.Contains(t, versionEntry().about, "  "+field)
+		require.Contains(t, versionEntry().Long, "  "+field)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // Bounds of --interval: nodes have other things to do.
@@ -25,13 +27,11 @@ type watchFlags struct {
 	interval *time.Duration
 }
 
-func newWatchFlags(f *flagSet) watchFlags {
-	w := watchFlags{
-		on:       f.Bool("watch", false, "repeat the query, and show what changes"),
-		interval: f.Duration("interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)"),
+func newWatchFlags(f *pflag.FlagSet) watchFlags {
+	return watchFlags{
+		on:       f.BoolP("watch", "w", false, "repeat the query, and show what changes"),
+		interval: duration(f, "interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)"),
 	}
-	f.letter("w", "watch")
-	return w
 }
 
 // check returns what is wrong with the flags.

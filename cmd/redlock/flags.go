@@ -1,0 +1,71 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quorumlock/go-redlock/internal/env"
+)
+
+// fileFlags name files.
+var fileFlags = []string{"nodes-file", "cacert", "cert", "key"}
+
+// emptyFlag returns an error if a flag was given no value, as by a script with an empty variable. One that names
+// nodes or files would otherwise get the value of the environment. pflag takes a -- for a value.
+func emptyFlag(f *pflag.FlagSet) (err error) {
+	f.Visit(func(def *pflag.Flag) {
+		switch value := def.Value.String(); {
+		case value == "--":
+			err = fmt.Errorf("flag needs an argument: --%s", def.Name)
+		case value == "" && (def.Name == "nodes" || slices.Contains(fileFlags, def.Name)):
+			err = fmt.Errorf("--%s is given and empty", def.Name)
+		}
+	})
+	return err
+}
+
+// duration defines a flag as pflag does, with an error that names the units.
+func duration(f *pflag.FlagSet, name string, value time.Duration, usage string) *time.Duration {
+	p := new(time.Duration)
+	durationVar(f, p, name, "", value, usage)
+	return p
+}
+
+// durationVar is duration with a variable of the caller, and a second name of one letter unless it is "".
+func durationVar(f *pflag.FlagSet, p *time.Duration, name, letter string, value time.Duration, usage string) {
+	*p = value
+	f.VarP((*durationValue)(p), name, letter, usage)
+}
+
+// nameValues takes the names of values out of the usages: in completion the backquotes would show. Usages say the defaults.
+func nameValues(f *pflag.FlagSet) {
+	f.VisitAll(func(def *pflag.Flag) {
+		name, usage := pflag.UnquoteUsage(def)
+		def.Value, def.Usage, def.DefValue = namedValue{def.Value, name}, usage, ""
+	})
+}
+
+// namedValue is the value of a flag that help calls by a name.
+type namedValue struct {
+	pflag.Value
+	name string
+}
+
+func (v namedValue) Type() string { return cmp.Or(v.name, v.Value.Type()) }
+
+// durationValue is the value of a flag that is a duration.
+type durationValue time.Duration
+
+func (d *durationValue) String() string { return time.Duration(*d).String() }
+
+func (d *durationValue) Type() string { return "duration" }
+
+func (d *durationValue) Set(text string) error {
+	v, err := env.ParseDuration(text)
+	*d = durationValue(v)
+	return err
+}
