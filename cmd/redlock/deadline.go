@@ -60,13 +60,3 @@ func (d *deadline) markLost() {
 	d.lost = true
 	d.end = min(d.end, now.Add(d.grace))
 }
-
-// refreshInterval is the longest sleep between two checks of the end, because timers do not
-// advance while the machine is suspended.
-const refreshInterval = time.Second
-
-// sleepAtMost returns how long to sleep before the next check of the time left. The sleep gets
-// shorter near the end, where a late check would matter.
-func sleepAtMost(left time.Duration) time.Duration {
-	return min(max(left/4, 2*time.Millisecond), refreshInterval)
-}

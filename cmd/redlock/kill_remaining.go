@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/quorumlock/go-redlock/internal/timer"
+import (
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
+	"github.com/quorumlock/go-redlock/internal/timer"
+)
 
 // killRemaining ends the processes that the command left in its group, so that none of them
 // continues without the lock. It returns when the group is empty or was killed.
@@ -12,18 +15,18 @@ import "github.com/quorumlock/go-redlock/internal/timer"
 func (sv *supervisor) killRemaining() {
 	began, asked := sv.deadline.clock.Now(), sv.lost
 	lost := sv.lock.Context().Done()
-	for !sv.child.group.empty() {
+	for !sv.child.Group.Empty() {
 		now := sv.deadline.clock.Now()
 		switch spent := now.Sub(began); {
 		case asked && (spent >= sv.opts.grace || sv.deadline.left() <= 0):
-			sv.child.group.kill()
+			sv.child.Group.Kill()
 			return
 		case !asked && spent >= drain:
 			sv.c.say("%s has ended and left processes behind: they have to end too", sv.opts.command[0])
-			sv.child.group.end()
+			sv.child.Group.End()
 			began, asked = now, true
 		}
-		again, stop := timer.After(sv.deadline.clock, pollInterval)
+		again, stop := timer.After(sv.deadline.clock, process.PollInterval)
 		select {
 		case <-again:
 		case s := <-sv.in:

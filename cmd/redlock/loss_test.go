@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -214,7 +215,7 @@ func TestTheStartBarrierStaysClosedWhenRedlockDiesBeforeTheCommandBegins(t *test
 	path, err := binary()
 	require.NoError(t, err)
 	inner, outer := pipe(t)
-	cmd := exec.Command(path, startBarrierMode, "/bin/sh", "sh", "-c", "echo it ran")
+	cmd := exec.Command(path, process.StartBarrierMode, "/bin/sh", "sh", "-c", "echo it ran")
 	cmd.ExtraFiles = []*os.File{inner}
 	var out strings.Builder
 	cmd.Stdout = &out
@@ -229,7 +230,7 @@ func reaperOf(t *testing.T, redlock int) int {
 	t.Helper()
 	for _, pid := range childrenOf(t, redlock) {
 		words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(words), reaperMode) {
+		if strings.Contains(string(words), process.ReaperMode) {
 			return pid
 		}
 	}

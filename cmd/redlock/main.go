@@ -13,10 +13,9 @@
 //	status_line.go, wait_status.go                 the line on a terminal during a wait
 //	run.go, run_entry.go, run_options.go           `run`: its flags and its course
 //	supervisor.go, deadline.go, kill_remaining.go  watching the command, and ending it
-//	child.go, start_barrier.go, group.go           the command's processes
-//	reaper.go, reaper_process.go                   killing them if this process cannot
+//	run_modes.go, internal/process                 the command's processes, and their end if this process cannot end them
 //	signals.go, terminal.go, job_control.go        signals and job control
-//	adopt_linux.go, adopt_other.go, unsupported.go what depends on the system
+//	unsupported.go                                 `run` where it is not available
 //	acquire.go, claim.go                           `acquire`, `extend` and `release`
 //	status.go, status_text.go, watch.go            `status`
 //	list.go, list_text.go, break.go                `list` and `break`, with node_group.go: queries without a Locker
@@ -48,13 +47,8 @@ func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File
 
 // dispatch runs the subcommand that the words name.
 func (inv *invocation) dispatch(ctx context.Context, args []string) int {
-	if len(args) > 0 {
-		switch args[0] {
-		case startBarrierMode:
-			return waitStartBarrier(inv, args[1:])
-		case reaperMode:
-			return runReaper(inv)
-		}
+	if exit, ok := inv.runMode(args); ok {
+		return exit
 	}
 	inv.asJSON = wantsJSON(args)
 	inv.hasDashes = slices.Contains(args[:max(0, len(args)-1)], "--") // the last word may be typed just now

@@ -82,8 +82,8 @@ func takeDefaults() {
 	}
 }
 
-// process is a running redlock, in a session of its own.
-type process struct {
+// redlockProcess is a running redlock, in a session of its own.
+type redlockProcess struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	in    *os.File
@@ -94,7 +94,7 @@ type process struct {
 }
 
 // start runs redlock with those nodes and words.
-func start(t *testing.T, all []*fakeredis.Master, args ...string) *process {
+func start(t *testing.T, all []*fakeredis.Master, args ...string) *redlockProcess {
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
@@ -102,21 +102,21 @@ func start(t *testing.T, all []*fakeredis.Master, args ...string) *process {
 }
 
 // startAsUser runs the redlock of users.
-func startAsUser(t *testing.T, all []*fakeredis.Master, args ...string) *process {
+func startAsUser(t *testing.T, all []*fakeredis.Master, args ...string) *redlockProcess {
 	t.Helper()
 	path, err := userBinary()
 	require.NoError(t, err)
 	return startProgram(t, all, path, args...)
 }
 
-func startProgram(t *testing.T, all []*fakeredis.Master, path string, args ...string) *process {
+func startProgram(t *testing.T, all []*fakeredis.Master, path string, args ...string) *redlockProcess {
 	t.Helper()
 	return startWith(t, all, &syscall.SysProcAttr{Setsid: true}, path, args...)
 }
 
-func startWith(t *testing.T, all []*fakeredis.Master, attr *syscall.SysProcAttr, path string, args ...string) *process {
+func startWith(t *testing.T, all []*fakeredis.Master, attr *syscall.SysProcAttr, path string, args ...string) *redlockProcess {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(path, args...)}
+	p := &redlockProcess{t: t, cmd: exec.Command(path, args...)}
 	p.cmd.Env = append(os.Environ(), "REDLOCK_NODES="+nodesOf(all))
 	p.cmd.SysProcAttr = attr
 	var stdin, stdout, stderr *os.File
@@ -147,7 +147,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 }
 
 // line is the command's next line.
-func (p *process) line() string {
+func (p *redlockProcess) line() string {
 	p.t.Helper()
 	s, err := p.lineOrEnd()
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *process) line() string {
 }
 
 // lineOrEnd is the command's next line, or an error if it ended instead.
-func (p *process) lineOrEnd() (string, error) {
+func (p *redlockProcess) lineOrEnd() (string, error) {
 	p.t.Helper()
 	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
 	s, err := p.lines.ReadString('\n')
@@ -165,7 +165,7 @@ func (p *process) lineOrEnd() (string, error) {
 }
 
 // until skips the command's lines up to that one.
-func (p *process) until(line string) {
+func (p *redlockProcess) until(line string) {
 	p.t.Helper()
 	for got := ""; got != line; { // bounded by line, which fails when nothing comes
 		got = p.line()
@@ -173,7 +173,7 @@ func (p *process) until(line string) {
 }
 
 // message is redlock's next line on standard error.
-func (p *process) message() string {
+func (p *redlockProcess) message() string {
 	p.t.Helper()
 	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(patience)))
 	s, err := p.said.ReadString('\n')
@@ -183,7 +183,7 @@ func (p *process) message() string {
 
 // messages returns the messages that are left. It waits until redlock and all that inherited
 // its standard error are gone.
-func (p *process) messages() string {
+func (p *redlockProcess) messages() string {
 	p.t.Helper()
 	require.NoError(p.t, p.err.SetReadDeadline(time.Now().Add(patience)))
 	all, err := io.ReadAll(p.said)
@@ -192,7 +192,7 @@ func (p *process) messages() string {
 }
 
 // messagesSoFar returns what a test that has failed can still read.
-func (p *process) messagesSoFar() string {
+func (p *redlockProcess) messagesSoFar() string {
 	_ = p.err.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	all, _ := io.ReadAll(p.said)
 	return string(all)
@@ -200,7 +200,7 @@ func (p *process) messagesSoFar() string {
 
 // gone waits until redlock, the command and whatever it has started are gone, and
 // returns what they had still printed.
-func (p *process) gone() string {
+func (p *redlockProcess) gone() string {
 	p.t.Helper()
 	require.NoError(p.t, p.out.SetReadDeadline(time.Now().Add(patience)))
 	rest, err := io.ReadAll(p.lines)
@@ -209,7 +209,7 @@ func (p *process) gone() string {
 }
 
 // status waits for redlock's end.
-func (p *process) status() int {
+func (p *redlockProcess) status() int {
 	p.t.Helper()
 	end := make(chan struct{})
 	go func() {
@@ -227,13 +227,13 @@ func (p *process) status() int {
 	return statusOf(ws)
 }
 
-func (p *process) signal(s syscall.Signal) {
+func (p *redlockProcess) signal(s syscall.Signal) {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
 // say gives the command a line.
-func (p *process) say(line string) {
+func (p *redlockProcess) say(line string) {
 	p.t.Helper()
 	_, err := io.WriteString(p.in, line+"\n")
 	require.NoError(p.t, err)

@@ -86,11 +86,11 @@ func TestNoProcessIsLeftOfAGroupThatForksWhileItIsKilled(t *testing.T) {
 	all := masters(t)
 	for what, end := range map[string]struct {
 		status int
-		begin  func(p *process)
+		begin  func(p *redlockProcess)
 	}{
-		"the command ends":  {7, func(p *process) { p.say("") }},
-		"the lock is lost":  {74, func(*process) { lose(all) }},
-		"redlock is killed": {exitSignal + int(syscall.SIGKILL), func(p *process) { p.signal(syscall.SIGKILL) }},
+		"the command ends":  {7, func(p *redlockProcess) { p.say("") }},
+		"the lock is lost":  {74, func(*redlockProcess) { lose(all) }},
+		"redlock is killed": {exitSignal + int(syscall.SIGKILL), func(p *redlockProcess) { p.signal(syscall.SIGKILL) }},
 	} {
 		p := start(t, all, "run", "--ttl", "4500ms", "--grace", "100ms", "job", "--", "sh", "-c", forks)
 		group, err := strconv.Atoi(p.line())

@@ -15,7 +15,7 @@ import (
 
 // startIn runs redlock in an environment with those entries, and without REDLOCK_NODES if it
 // is not among them.
-func startIn(t *testing.T, entries []string, words ...string) *process {
+func startIn(t *testing.T, entries []string, words ...string) *redlockProcess {
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func startIn(t *testing.T, entries []string, words ...string) *process {
 }
 
 // told is what COMMAND sees of redlock's variables, by name.
-func variables(t *testing.T, p *process) map[string]string {
+func variables(t *testing.T, p *redlockProcess) map[string]string {
 	t.Helper()
 	vars := map[string]string{}
 	for line := p.line(); line != "end"; line = p.line() {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -21,7 +22,7 @@ type supervisor struct {
 	in       signalQueue
 	tty      *terminal
 	deadline *deadline
-	child    *child
+	child    *process.Child
 
 	lost   bool // the command was told to end because the lock is lost
 	mayEnd bool // it was given time to end
@@ -35,30 +36,32 @@ type supervisor struct {
 // opens.
 func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int {
 	w := &supervisor{c: c, opts: o, lock: lock, in: in, tty: openTerminal(c.stdin), deadline: newDeadline(lock, o)}
-	adopt()
+	process.Adopt()
 	var err error
-	if w.child, err = startChild(o, c, o.environment(c.env, lock), w.tty); err != nil {
+	if w.child, err = process.Start(process.Command{
+		Path: o.program, Words: o.command, Env: o.environment(c.env, lock), Stdin: c.stdin, Stdout: c.stdout.file, Stderr: c.stderr,
+	}, w.tty.lend); err != nil {
 		c.fail(err, "%v", err)
 		return exitSystem
 	}
-	defer w.tty.reclaim(w.child.group)
-	reaper, err := startReaper(w.child.group, w.deadline.left)
-	go w.child.watch() // from here on: startReaper waits for a reaper that does not answer
+	defer w.tty.reclaim(w.child.Group)
+	reaper, err := process.StartReaper(w.child.Group, w.deadline.left)
+	go w.child.Watch() // from here on: StartReaper waits for a reaper that does not answer
 	if err != nil {
-		w.child.abandon()
+		w.child.Abandon()
 		c.fail(err, "%v", err)
 		return exitSystem
 	}
-	defer reaper.stop()
+	defer reaper.Stop()
 	if lock.Context().Err() != nil {
-		w.child.abandon()
+		w.child.Abandon()
 		err := lock.Err()
 		c.fail(err, "%s was lost before the command began: %s", o.name, why(err))
 		return exitLost
 	}
 	in.add(others)
 	w.tty.stayAwake()
-	w.child.release()
+	w.child.Release()
 	status := w.supervise()
 	w.killRemaining()
 	if w.lost {
@@ -76,7 +79,7 @@ func (sv *supervisor) supervise() int {
 	var tick <-chan struct{} // the deadline, once the lock is lost
 	for {
 		select {
-		case ws, ok := <-sv.child.states:
+		case ws, ok := <-sv.child.States:
 			switch {
 			case !ok: // another part of this process has waited for it
 				sv.c.fail(nil, "the exit status of %s is unknown", sv.opts.command[0])
@@ -120,7 +123,7 @@ func (sv *supervisor) lockLost() {
 		sv.c.say("%s %s, and %s %s: %s", sv.opts.name, what, sv.opts.command[0], then, why(sv.lock.Err()))
 	}
 	if left > 0 {
-		sv.child.group.end()
+		sv.child.Group.End()
 	}
 }
 
@@ -153,9 +156,9 @@ func why(err error) string {
 func (sv *supervisor) onTick() <-chan struct{} {
 	left := sv.deadline.left()
 	if left <= 0 {
-		sv.child.group.signal(syscall.SIGKILL)
+		sv.child.Group.Signal(syscall.SIGKILL)
 	}
-	again, _ := timer.After(sv.deadline.clock, sleepAtMost(left))
+	again, _ := timer.After(sv.deadline.clock, process.Recheck(left))
 	return again
 }
 
@@ -166,6 +169,6 @@ func (sv *supervisor) forward(s os.Signal) {
 		return
 	}
 	if s, ok := s.(syscall.Signal); ok {
-		sv.child.group.signal(s)
+		sv.child.Group.Signal(s)
 	}
 }

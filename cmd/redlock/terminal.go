@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
 )
 
 // terminal is the terminal of standard input, if it controls this process's session. A nil terminal
@@ -43,14 +45,14 @@ func (t *terminal) lend(attr *syscall.SysProcAttr) {
 }
 
 // give puts a group in the foreground.
-func (t *terminal) give(g group) {
+func (t *terminal) give(g process.Group) {
 	if t.ours() {
 		t.set(int(g))
 	}
 }
 
 // reclaim puts this process's group in the foreground again, if g has it.
-func (t *terminal) reclaim(g group) {
+func (t *terminal) reclaim(g process.Group) {
 	if t == nil {
 		return
 	}

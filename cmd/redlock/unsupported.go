@@ -11,11 +11,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const (
-	startBarrierMode = "__start-barrier"
-	reaperMode       = "__reaper"
-)
-
 // runFlags: run keeps a command within the time of a lock by process groups, signals, and a pipe that
 // closes when a process dies. On systems without these it is not offered: a lock that its command may
 // outlive does not exclude anything.
@@ -25,9 +20,7 @@ func runFlags(*pflag.FlagSet) runFunc {
 	}
 }
 
-func waitStartBarrier(*invocation, []string) int { return exitUsage }
-
-func runReaper(*invocation) int { return exitUsage }
+func (*invocation) runMode([]string) (exit int, ok bool) { return 0, false }
 
 // signalQueue receives the signals that end a wait.
 type signalQueue struct{}

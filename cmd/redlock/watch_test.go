@@ -14,7 +14,7 @@ import (
 )
 
 // watched starts a watch for programs.
-func watched(t *testing.T, holding int, more ...string) (p *process, next func() map[string]any, set func(token string)) {
+func watched(t *testing.T, holding int, more ...string) (p *redlockProcess, next func() map[string]any, set func(token string)) {
 	t.Helper()
 	all := trio(t, holding)
 	p = start(t, all, append([]string{"status", "--watch", "--interval", "100ms", "job"}, more...)...)

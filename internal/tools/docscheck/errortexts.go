@@ -20,7 +20,7 @@ const errorPage = "docs/errors.md"
 // errorSources are the folders whose texts users see.
 var errorSources = []string{
 	"redlock", "pool", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/env", "internal/claim",
-	"internal/nodelist", "cmd/redlock", "contrib/schedlock", "contrib/sqlfence",
+	"internal/nodelist", "cmd/redlock", "cmd/redlock/internal/process", "contrib/schedlock", "contrib/sqlfence",
 }
 
 // checkErrors compares the page of errors with the sources. Each exported error, each line of the log and
@@ -186,7 +186,7 @@ func (r *textReader) printed(name string, call *ast.CallExpr) (arg int, prefix s
 		return 0, "redlock: ", true
 	case r.folder == "pool" && name == "log":
 		return 0, "redlock node: ", true
-	case r.folder != "cmd/redlock" || ownStage.MatchString(file):
+	case !strings.HasPrefix(r.folder, "cmd/redlock") || ownStage.MatchString(file):
 		return 0, "", false
 	case slices.Contains([]string{"misused", "say", "New", "Errorf"}, name):
 		return 0, "", len(call.Args) > 0

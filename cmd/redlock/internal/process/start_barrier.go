@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package process
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// startBarrierMode is the argument that makes this binary wait at the barrier and then execute
+// StartBarrierMode is the argument that makes this binary wait at the barrier and then execute
 // the command in its own process. The command therefore has the process and the process group
 // that were known before it began.
 //
@@ -18,30 +18,24 @@ import (
 //   - the barrier opens only after the reaper has confirmed that it knows the group, and
 //     after one more check of the lock;
 //   - from then on the reaper kills the group if redlock dies.
-const startBarrierMode = "__start-barrier"
+const StartBarrierMode = "__start-barrier"
 
 // startBarrierFD is the descriptor of the barrier: the first of exec.Cmd.ExtraFiles.
 const startBarrierFD = 3
 
-// waitStartBarrier does not return if the command is executed. Its arguments are the path of the
+// ErrAbandoned reports that the command must not begin.
+var ErrAbandoned = errors.New("abandoned")
+
+// WaitStartBarrier does not return if the command is executed. Its arguments are the path of the
 // program and the command's own words.
 //
-// The read returns no byte if redlock died or abandoned the command, and then the command must
-// not begin.
-func waitStartBarrier(c *invocation, args []string) int {
-	if len(args) < 2 {
-		return exitUsage
-	}
+// The read returns no byte if redlock died or abandoned the command.
+func WaitStartBarrier(args, env []string) error {
 	barrier := os.NewFile(startBarrierFD, "barrier")
 	n, _ := barrier.Read(make([]byte, 1))
 	_ = barrier.Close() // the command inherits only the standard streams
 	if n == 0 {
-		return exitLost
+		return ErrAbandoned
 	}
-	err := syscall.Exec(args[0], args[1:], c.env) //nolint:gosec // what it was asked to do
-	c.say("%s: can't be executed: %v", args[1], err)
-	if errors.Is(err, os.ErrNotExist) { // the file was removed after find, or its interpreter is missing
-		return exitNotFound
-	}
-	return exitNotExecutable
+	return syscall.Exec(args[0], args[1:], env) //nolint:gosec // what it was asked to do
 }

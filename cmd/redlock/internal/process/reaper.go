@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package process
 
 import (
 	"bufio"
@@ -14,22 +14,21 @@ import (
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
-// reaperMode is the argument that makes this binary the reaper (see reaperProcess). It reads the id
+// ReaperMode is the argument that makes this binary the reaper (see Reaper). It reads the id
 // of the group, then the answers to its questions, then the message that ends it.
-const reaperMode = "__reaper"
+const ReaperMode = "__reaper"
 
 const (
 	question    = "left?"
 	doneMessage = "over"
 )
 
-// runReaper is the main function of the reaper process.
-func runReaper(c *invocation) int {
+// RunReaper is the main function of the reaper process.
+func RunReaper(in io.Reader, out io.Writer) {
 	// Only SIGKILL ends the reaper. `pkill redlock` must not, nor SIGPIPE when it asks a process
 	// that has died: that is when it is needed.
 	signal.Ignore()
-	reaper{in: c.stdin, out: c.stdout.file, clock: clock.System(), kill: group.kill}.watch()
-	return exitOK
+	reaper{in: in, out: out, clock: clock.System(), kill: Group.Kill}.watch()
 }
 
 // reaper is the reaper without its process, for tests.
@@ -37,7 +36,7 @@ type reaper struct {
 	in    io.Reader
 	out   io.Writer
 	clock clock.Clock
-	kill  func(group)
+	kill  func(Group)
 }
 
 // watch returns after it was told to end, or has killed the group.
@@ -54,7 +53,7 @@ func (k reaper) watch() {
 		if left <= 0 {
 			break
 		}
-		again, stop := timer.After(k.clock, sleepAtMost(left))
+		again, stop := timer.After(k.clock, Recheck(left))
 		select {
 		case <-again:
 			if !open {
@@ -69,7 +68,7 @@ func (k reaper) watch() {
 		}
 		stop()
 	}
-	k.kill(group(id))
+	k.kill(Group(id))
 }
 
 // allowed returns how long the command may run, by redlock's answer. An invalid answer allows
@@ -86,6 +85,16 @@ func (k reaper) ask() clock.Instant {
 	now := k.clock.Now()
 	_, _ = fmt.Fprintln(k.out, question) // after an error the input ends as well
 	return now
+}
+
+// refreshInterval is the longest sleep between two checks of the end, because timers do not
+// advance while the machine is suspended.
+const refreshInterval = time.Second
+
+// Recheck returns how long to sleep before the next check of the time left. The sleep gets
+// shorter near the end, where a late check would matter.
+func Recheck(left time.Duration) time.Duration {
+	return min(max(left/4, 2*time.Millisecond), refreshInterval)
 }
 
 // lines reads until the end of the input. The input ends when redlock ends, because no other

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package process
 
 import (
 	"bufio"
@@ -20,17 +20,17 @@ type testReaper struct {
 	t         *testing.T
 	tell      *io.PipeWriter
 	questions *bufio.Scanner
-	killed    chan group // closed when the reaper has ended
+	killed    chan Group // closed when the reaper has ended
 }
 
 func startKept(t *testing.T) *testReaper {
 	t.Helper()
 	in, tell := io.Pipe()
 	asked, out := io.Pipe()
-	k := &testReaper{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan group, 1)}
+	k := &testReaper{t: t, tell: tell, questions: bufio.NewScanner(asked), killed: make(chan Group, 1)}
 	go func() {
 		defer close(k.killed)
-		reaper{in: in, out: out, clock: clock.Runtime(), kill: func(g group) { k.killed <- g }}.watch()
+		reaper{in: in, out: out, clock: clock.Runtime(), kill: func(g Group) { k.killed <- g }}.watch()
 		_ = out.Close()
 		_ = in.Close()
 	}()
@@ -73,7 +73,7 @@ func TestAKeeperKillsWhenRedlockIsGone(t *testing.T) {
 		k.asked()
 		k.say(int64(time.Hour))
 		require.NoError(t, k.tell.Close())
-		require.Equal(t, group(4711), <-k.killed)
+		require.Equal(t, Group(4711), <-k.killed)
 		require.Equal(t, began, time.Now())
 	})
 }
@@ -86,7 +86,7 @@ func TestAReaperKillsAfterTheTimeOfTheLastAnswer(t *testing.T) {
 		began := time.Now()
 		k.say(int64(10 * time.Second))
 		k.asked() // nobody answers any more
-		require.Equal(t, group(4711), <-k.killed)
+		require.Equal(t, Group(4711), <-k.killed)
 		require.InDelta(t, 10*time.Second, time.Since(began), float64(5*time.Millisecond))
 	})
 }
@@ -104,7 +104,7 @@ func TestAKeeperCountsAnAnswerFromBeforeItsQuestion(t *testing.T) {
 			for k.questions.Scan() { // none is answered
 			}
 		}()
-		require.Equal(t, group(4711), <-k.killed)
+		require.Equal(t, Group(4711), <-k.killed)
 		require.InDelta(t, 4*time.Second, time.Since(began), float64(5*time.Millisecond))
 	})
 }
@@ -129,6 +129,6 @@ func TestAKeeperTakesNonsenseForAnEnd(t *testing.T) {
 		k.say(4711)
 		k.asked()
 		k.say("nonsense")
-		require.Equal(t, group(4711), <-k.killed)
+		require.Equal(t, Group(4711), <-k.killed)
 	})
 }

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package process
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// reaperProcess is the process that kills the command when this one cannot: when it was killed,
+// Reaper is the process that kills the command when this one cannot: when it was killed,
 // which closes the pipe between them, or when it is stopped and does not answer. The reaper asks
 // how long the command may run. It counts the answer from before its question, as a lock's validity
 // is counted. So the processes share no clock, and a late answer allows less time and never more.
@@ -25,7 +25,7 @@ import (
 //
 // The reaper cannot prevent the effects of a kill that ends both processes, nor end a process that
 // has left the group.
-type reaperProcess struct {
+type Reaper struct {
 	cmd      *exec.Cmd
 	tell     io.WriteCloser
 	answerer sync.WaitGroup
@@ -34,10 +34,10 @@ type reaperProcess struct {
 // startTimeout bounds how long the reaper may take to start and to ask its first question.
 const startTimeout = 5 * time.Second
 
-// startReaper starts the reaper. It returns when the reaper knows the group and how long it may
+// StartReaper starts the reaper. It returns when the reaper knows the group and how long it may
 // live.
-func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
-	cmd := exec.Command(self(), reaperMode)
+func StartReaper(g Group, left func() time.Duration) (*Reaper, error) {
+	cmd := exec.Command(self(), ReaperMode)
 	// A session of its own: no signal for this process's group or terminal reaches it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
@@ -53,7 +53,7 @@ func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("can't start the reaper: %w", err)
 	}
-	k := &reaperProcess{cmd: cmd, tell: tell}
+	k := &Reaper{cmd: cmd, tell: tell}
 	late := time.AfterFunc(startTimeout, func() { _ = cmd.Process.Kill() })
 	asked := bufio.NewScanner(questions)
 	_, _ = fmt.Fprintln(tell, int(g))
@@ -71,12 +71,12 @@ func startReaper(g group, left func() time.Duration) (*reaperProcess, error) {
 	return k, nil
 }
 
-func (k *reaperProcess) answer(left func() time.Duration) { _, _ = fmt.Fprintln(k.tell, int64(left())) }
+func (k *Reaper) answer(left func() time.Duration) { _, _ = fmt.Fprintln(k.tell, int64(left())) }
 
-// stop ends the reaper when there is nothing left to kill. The reaper must not outlive this
+// Stop ends the reaper when there is nothing left to kill. The reaper must not outlive this
 // process, because the kernel may then give the group's id to another group. Either Wait here or
-// child.watch reaps it, so Wait may return an error.
-func (k *reaperProcess) stop() {
+// Child.Watch reaps it, so Wait may return an error.
+func (k *Reaper) Stop() {
 	_, _ = fmt.Fprintln(k.tell, doneMessage)
 	late := time.AfterFunc(time.Second, func() { _ = k.cmd.Process.Kill() })
 	defer late.Stop()

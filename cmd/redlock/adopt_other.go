@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// adopt does nothing: only Linux has child subreapers.
-func adopt() {}

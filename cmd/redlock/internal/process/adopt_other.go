@@ -1,0 +1,6 @@
+//go:build !linux
+
+package process
+
+// Adopt does nothing: only Linux has child subreapers.
+func Adopt() {}

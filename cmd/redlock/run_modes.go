@@ -1,0 +1,44 @@
+//go:build unix && !aix && !solaris
+
+package main
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
+)
+
+// runMode is the main function of the processes that `run` starts from this file: the one that becomes
+// COMMAND, and the reaper. ok is false if this process is neither.
+func (inv *invocation) runMode(args []string) (exit int, ok bool) {
+	switch {
+	case len(args) == 0:
+		return 0, false
+	case args[0] == process.ReaperMode:
+		process.RunReaper(inv.stdin, inv.stdout.file)
+		return exitOK, true
+	case args[0] != process.StartBarrierMode:
+		return 0, false
+	case len(args) < 3:
+		return exitUsage, true
+	}
+	err := process.WaitStartBarrier(args[1:], inv.env)
+	if errors.Is(err, process.ErrAbandoned) {
+		return exitLost, true
+	}
+	inv.say("%s: can't be executed: %v", args[2], err)
+	if errors.Is(err, os.ErrNotExist) { // the file was removed after find, or its interpreter is missing
+		return exitNotFound, true
+	}
+	return exitNotExecutable, true
+}
+
+// statusOf returns the exit status that a shell would report.
+func statusOf(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
+		return exitSignal + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
