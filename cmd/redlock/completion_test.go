@@ -75,3 +75,12 @@ func TestAShellIsOfferedABoundedNumberOfNamesInABoundedTime(t *testing.T) {
 	require.Empty(t, namesFor(t, envOf(all), "status", ""))
 	require.Less(t, time.Since(began), 4*namesTimeout)
 }
+
+func TestEveryShellHasAScriptThatAsksTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		got := invoke(t, nil, "completion", shell)
+		require.Equal(t, outcome{status: exitOK, out: got.out}, got, shell)
+		require.Contains(t, got.out, cobra.ShellCompRequestCmd, shell)
+	}
+}
