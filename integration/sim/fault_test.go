@@ -34,7 +34,8 @@ func (w *world) inject(f fault) {
 	case "flush":
 		m.FlushAll()
 	case "jump":
-		m.SetClock(f.d)
+		m.MoveClock(f.d)
+		w.setBack[f.who] += max(0, -f.d)
 	case "delete":
 		m.Del(names[0])
 	default:

@@ -102,7 +102,7 @@ func (p *plan) script() {
 		case "suspend", "stall":
 			f.who, f.d = r.IntN(p.clients), upTo(r, p.ttl)
 		case "jump":
-			f.d = upTo(r, 2*p.ttl) - p.ttl/2
+			f.d = upTo(r, 2*p.ttl) - p.ttl/2 + pick(r, -p.offsets, 0, 0, p.offsets)/2
 		}
 		p.faults = append(p.faults, f)
 	}

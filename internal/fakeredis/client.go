@@ -134,6 +134,9 @@ func (m *Master) execute(c *Client, words []string) bool {
 	c.peer.Flush()
 	answer := c.out.captured()
 	c.follow(name, args, answer)
+	if m.observer != nil && !handled {
+		m.report(name, args, answer)
+	}
 	c.out.send(answer)
 	m.running = nil
 	return !c.peer.Closed()

@@ -1,6 +1,7 @@
 package fakeredis_test
 
 import (
+	"math/big"
 	"testing"
 	"time"
 
@@ -24,8 +25,8 @@ func TestAMastersTimeAndExpiriesFollowItsOwnClock(t *testing.T) {
 			time.Sleep(time.Second)
 			require.Equal(t, d, ahead())
 		}
-		require.Equal(t, 37*time.Second, m.TTL("k"))
-		time.Sleep(37 * time.Second)
+		require.Equal(t, time.Hour+57*time.Second, m.TTL("k"), "the instant at which it expires is the same")
+		time.Sleep(time.Hour + 57*time.Second)
 		require.Empty(t, m.Keys())
 		m.Set("k", "v", time.Minute)
 		m.SetClock(0)
@@ -44,6 +45,37 @@ func TestAMastersClockHasARate(t *testing.T) {
 			time.Sleep(time.Second)
 			require.Equal(t, 59*time.Second-time.Duration(10*rate)*time.Second, m.TTL("k"))
 		}
+	})
+}
+
+// The trace of a simulation states a clock's rate and its steps, and the proof counts with whole numbers.
+func TestAMastersClockIsExactAfterAnyNumberOfSteps(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
+		began, sum := time.Now(), new(big.Int)
+		for i := range 100 {
+			rate := 900_000_007 + int64(i)*2_000_003
+			m.SetRate(float64(rate) / 1e9)
+			m.MoveClock(time.Duration(i) - 50)
+			time.Sleep(time.Duration(1_234_567*i + 1))
+			ran := new(big.Int).Mul(big.NewInt(rate), big.NewInt(int64(1_234_567*i+1)))
+			sum.Add(sum, ran).Add(sum, big.NewInt(int64(i-50)*1e9))
+			m.Set("k", "v", time.Hour)
+			want := new(big.Int).Div(sum, big.NewInt(1e9)).Int64() // rounded down
+			require.Equal(t, began.Add(time.Duration(want)+time.Hour), m.Snapshot().Key("k").Expires)
+		}
+	})
+}
+
+func TestASnapshotsKeysExpireByTheMastersClock(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master) {
+		m.Set("k", "v", time.Minute)
+		s := m.Snapshot()
+		m.SetClock(50 * time.Second)
+		require.NoError(t, m.RestartWith(s))
+		require.Equal(t, 10*time.Second, m.TTL("k"))
+		m.SetClock(time.Minute)
+		require.NoError(t, m.RestartWith(s))
+		require.Empty(t, m.Keys())
 	})
 }
 

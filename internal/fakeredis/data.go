@@ -45,6 +45,9 @@ func (m *Master) Set(key, value string, ttl time.Duration) {
 func (m *Master) Del(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.observer != nil {
+		m.observer.Deleted(key)
+	}
 	return m.data().Del(key)
 }
 
@@ -58,11 +61,7 @@ func (m *Master) PushList(key string) {
 }
 
 // FlushAll deletes all keys of all databases.
-func (m *Master) FlushAll() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.data().FlushAll()
-}
+func (m *Master) FlushAll() { m.replaceData(nil) }
 
 func (m *Master) exists(key string) bool {
 	m.mu.Lock()

@@ -91,14 +91,22 @@ func (m *Master) Up() bool {
 // down. Set replies, denials, the delay and the fields of INFO are kept.
 func (m *Master) Restart(keep bool) error {
 	m.Stop()
-	m.FlushScripts()
 	if !keep {
-		m.redis.FlushAll()
+		m.FlushAll()
 	}
+	return m.boot()
+}
+
+// boot starts the master, which is stopped, with the data that it has.
+func (m *Master) boot() error {
+	m.FlushScripts()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.frozen = false
 	m.run = newRun()
+	if m.observer != nil {
+		m.observer.Restarted()
+	}
 	return m.listen()
 }
 

@@ -51,9 +51,11 @@ type Master struct {
 	running  *Client              // the client whose command executes
 	scripts  map[string]*compiled // those that are loaded, by hash
 	ahead    time.Duration
-	drift    float64   // of the clock, per second
+	drift    int64     // of the clock, in nanoseconds per second
 	since    time.Time // the time from which drift counts
-	set      bool      // the clock was set, by SetClock or SetRate
+	rest     int64     // of the drift before, in billionths of a nanosecond
+	set      bool      // the clock was set, by SetClock, MoveClock or SetRate
+	observer Observer  // may be nil
 
 	served sync.WaitGroup // the goroutines of this run
 }

@@ -5,38 +5,62 @@ import "time"
 // Snapshot is a master's strings at an instant, like the content of a log that is written from time
 // to time, or of a replica that lags behind.
 type Snapshot struct {
-	taken time.Time
-	keys  map[string]savedKey
+	keys map[string]Saved
 }
 
-type savedKey struct {
-	value string
-	ttl   time.Duration
+// Saved is a string key.
+type Saved struct {
+	Value   string
+	Expires time.Time // by the master's clock; zero: never
 }
+
+// Key returns a key of the snapshot, or an empty one.
+func (s *Snapshot) Key(key string) Saved { return s.keys[key] }
 
 // Snapshot takes a snapshot.
 func (m *Master) Snapshot() *Snapshot {
-	s := &Snapshot{taken: now(), keys: map[string]savedKey{}}
-	for _, key := range m.Keys() {
-		if v, ok := m.Get(key); ok {
-			s.keys[key] = savedKey{v, m.TTL(key)}
+	s := &Snapshot{keys: map[string]Saved{}}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.data()
+	for _, key := range r.Keys() {
+		v, err := r.Get(key)
+		if err != nil {
+			continue // of another type
 		}
+		k := Saved{Value: v}
+		if ttl := r.TTL(key); ttl > 0 {
+			k.Expires = m.clockNow().Add(ttl)
+		}
+		s.keys[key] = k
 	}
 	return s
 }
 
-// RestartWith is Restart with the keys of a snapshot. Their TTLs have continued since it was taken.
+// RestartWith is Restart with the keys of a snapshot, which expire when they would have expired without it.
 func (m *Master) RestartWith(s *Snapshot) error {
 	m.Stop()
-	m.redis.FlushAll()
-	passed := now().Sub(s.taken)
-	for key, k := range s.keys {
-		switch left := k.ttl - passed; {
-		case k.ttl == 0:
-			m.Set(key, k.value, 0)
-		case left > 0:
-			m.Set(key, k.value, left)
+	m.replaceData(s.keys)
+	return m.boot()
+}
+
+// replaceData replaces all data by these keys, without those that have expired.
+func (m *Master) replaceData(keys map[string]Saved) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.data()
+	r.FlushAll()
+	for key, k := range keys {
+		left := k.Expires.Sub(m.clockNow())
+		if !k.Expires.IsZero() && left <= 0 {
+			continue
+		}
+		_ = r.Set(key, k.Value) // fails for other types only
+		if !k.Expires.IsZero() {
+			r.SetTTL(key, left)
 		}
 	}
-	return m.Restart(true)
+	if m.observer != nil {
+		m.observer.DataReplaced(keys)
+	}
 }
