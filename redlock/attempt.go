@@ -56,6 +56,7 @@ func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
 	r.Request.NotAfter = quorum.Until(start, lk.opts.ttl, l.set.drift)
 	r.Arm(l.set.timeout(w.ttl))
 	lk.keys.acquire = r
+	l.group.NoteBegan(r)
 	return lk, nil
 }
 
@@ -70,9 +71,11 @@ func (l *Locker) finishAttempt(ctx context.Context, w *request, lk *Lock) error 
 		now = l.now()
 	}
 	if err != nil {
+		l.group.NoteEnded(lk.args.Token(), false)
 		lk.startUndo()
 		return err
 	}
+	l.group.NoteDecided(lk.keys.acquire, until, lk.fence)
 	l.waiting.Acquired(&lk.hold, &w.waiter) // before markHeld: from there on a timer may end the hold, and Ended must find it
 	l.traceAttempt(lk, nil, now, until.Sub(now))
 	lk.markHeld(until, now)

@@ -32,6 +32,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 	}
 	r := lk.countedInspect(&checkEvents)
 	r.Rule = vote.LossAfterAll
+	lk.l.group.NoteBegan(r)
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("check", err)
 	}
@@ -88,7 +89,7 @@ func (lk *Lock) shortenOrEnd(r *vote.Round) error {
 		return withOp("check", faultError(r))
 	default:
 		lk.confirmed(r.Start)
-		lk.shortenTo(until, r.Start)
+		lk.shortenTo(until, r)
 	}
 	return nil
 }
@@ -153,10 +154,13 @@ func (l *Locker) supported(start clock.Instant, token string, holds []command.Ke
 	return until, len(holds) > 0
 }
 
-// shortenTo sets the end of the validity to until if that is earlier.
-func (lk *Lock) shortenTo(until, asked clock.Instant) {
+// shortenTo sets the end of the validity to until if that is earlier, as the answers to r show.
+func (lk *Lock) shortenTo(until clock.Instant, r *vote.Round) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	lk.lease.Shorten(until, asked, lk.l.now())
+	lk.lease.Shorten(until, r.Start, lk.l.now())
 	lk.scheduleLocked()
+	if lk.lease.Until() == until {
+		lk.l.group.NoteDecided(r, until, 0)
+	}
 }

@@ -166,6 +166,7 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 func (lk *Lock) resume(ctx context.Context) error {
 	r := lk.countedInspect(&claimEvents)
 	r.Rule = vote.LossAfterAll
+	lk.l.group.NoteBegan(r)
 	lk.hold.Began = r.Start
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("resume", err)
@@ -185,6 +186,7 @@ func (lk *Lock) resume(ctx context.Context) error {
 	lk.mu.Lock()
 	lk.keys.longest = max(lk.keys.longest, lk.l.maxRemaining(r))
 	lk.mu.Unlock()
+	lk.l.group.NoteDecided(r, until, 0)
 	lk.l.waiting.Acquired(&lk.hold, nil)
 	lk.markHeld(until, now)
 	return nil

@@ -56,7 +56,7 @@ package redlock
 //	context.go, context_bind.go                        its context, and contexts that are bound to it
 //	extend.go, repair.go, check.go                     requests about a held lock
 //	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
-//	guard.go, door.go                                  the restart guard; the settings as package doctor reads them
+//	guard.go, door.go                                  the restart guard; what package doctor and tests see of a Locker
 //	errors.go, loss.go, inspect.go, stats.go           errors, why a lock was lost, who holds a name, what the Locker does now
 //	successor.go                                       who holds the names of a lock that was lost
 //	trace.go, events.go, holdlog.go, channel_rights.go hooks and logs

@@ -1,8 +1,14 @@
 package redlock
 
-import "github.com/quorumlock/go-redlock/internal/door"
+import (
+	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
 
-func init() { door.SettingsOf = settingsOfLocker }
+func init() {
+	door.SettingsOf = settingsOfLocker
+	door.Observe = func(locker any, o vote.Observer) { locker.(*Locker).group.Observer = o }
+}
 
 func settingsOfLocker(locker any) (door.Settings, error) {
 	l, ok := locker.(*Locker)

@@ -135,6 +135,7 @@ func (lk *Lock) extendLocked(ttl time.Duration, auto bool) (*extension, vote.Uns
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
 	r.Request.NotAfter = lk.lease.Ends()
 	r.Arm(lk.l.set.timeout(ttl))
+	lk.l.group.NoteBegan(r)
 	return x, r.Send(nil), nil
 }
 
@@ -283,6 +284,9 @@ func (x *extension) onDecision() {
 		x.effective = lk.lease.Extended(r.Start, until, now)
 	case x.auto:
 		lk.lease.ExtendFailed(now)
+	}
+	if x.effective {
+		lk.l.group.NoteDecided(r, until, 0)
 	}
 	if !x.effective {
 		lk.noteUnconfirmedLocked(x)

@@ -80,6 +80,7 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int6
 	r.Start = lk.l.now()
 	r.Request.NotAfter = until
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
+	lk.l.group.NoteBegan(r)
 	r.Send(func(node int) (command.Reply, bool) {
 		switch counted[node] {
 		case lk.fence:

@@ -187,6 +187,9 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	lk.cancelExtensionsLocked() // before the undo: a node that may send one again would do so behind it
 	first := lk.ctx.endLocked(cause)
 	own, shares := lk.ctx.own, lk.shareListLocked()
+	if lk.family.shareOf == nil {
+		lk.l.group.NoteEnded(lk.args.Token(), keys == keepKeys)
+	}
 	lk.scheduleLocked()
 	lk.mu.Unlock()
 	for _, s := range shares {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // docs/dev/hazards.md H16: one error on a majority is retried.
@@ -113,7 +114,7 @@ func TestALossIsNotDelayedByALaterTimer(t *testing.T) {
 		k := take(t, l, "a", 30*time.Second)
 		ctx := k.Context()
 		k.markLost(nil)
-		k.shortenTo(k.lease.Until()-1, l.now())
+		k.shortenTo(k.lease.Until()-1, &vote.Round{Start: l.now()})
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
 		require.LessOrEqual(t, l.now().Sub(k.lease.EndedAt()), time.Duration(0), "at once")

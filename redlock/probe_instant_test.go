@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // These tests place events between two steps of a function, at one instant.
@@ -397,9 +398,9 @@ func TestAnEndIsNeverRaisedByWhatIsToLowerIt(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", 10*time.Second)
 		left := k.Remaining()
-		k.shortenTo(l.now().Add(left+time.Second), l.now())
+		k.shortenTo(l.now().Add(left+time.Second), &vote.Round{Start: l.now()})
 		require.Equal(t, left, k.Remaining())
-		k.shortenTo(l.now().Add(left-time.Second), l.now())
+		k.shortenTo(l.now().Add(left-time.Second), &vote.Round{Start: l.now()})
 		require.Equal(t, left-time.Second, k.Remaining())
 		require.NoError(t, k.Release(bg))
 	})
@@ -416,7 +417,7 @@ func TestACheckFromBeforeAnExtensionShortensNothing(t *testing.T) {
 				pass(time.Second)
 				require.NoError(t, k.Extend(bg, 10*time.Second))
 				left := k.Remaining()
-				k.shortenTo(l.now().Add(time.Second), l.now().Add(-since))
+				k.shortenTo(l.now().Add(time.Second), &vote.Round{Start: l.now().Add(-since)})
 				require.Equal(t, since > 0, left == k.Remaining())
 				require.NoError(t, k.Release(bg))
 			})

@@ -37,6 +37,7 @@ func (lk *Lock) repairLocked() vote.Unsent {
 	command.NewRepair(&r.Request, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)
 	r.Request.NotAfter = lk.lease.Ends()
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))
+	lk.l.group.NoteBegan(r)
 	return r.Send(func(node int) (command.Reply, bool) {
 		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing.Has(node)
 	})

@@ -1,6 +1,6 @@
-// Package door is how package doctor and the command get behind the API: to the settings of a Locker, and
-// to the servers of a node. So they use what the Locker uses, and users see no method for it. A second list
-// of settings could differ, and write markers that stop all clients.
+// Package door is how package doctor, the command and tests get behind the API: to the settings of a Locker, to
+// what it does with its locks, and to the servers of a node. So they use what the Locker uses, and users see no
+// method for it. A second list of settings could differ, and write markers that stop all clients.
 package door
 
 import (
@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // SettingsOf returns the settings of a *redlock.Locker, or redlock.ErrClosed. Package redlock sets it.
@@ -27,6 +28,9 @@ type Settings struct {
 	Timeout   time.Duration // for an answer of a node
 	Clock     clock.Clock
 }
+
+// Observe sets the observer of a *redlock.Locker that was not used yet. It is for tests. Package redlock sets it.
+var Observe func(locker any, o vote.Observer)
 
 // Node is a node of a Locker.
 type Node interface{ Name() string }

@@ -19,6 +19,7 @@ type receiver Round
 func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	r := (*Round)(o)
 	g, events, node := r.group, r.events, int(c.Node)
+	g.noteAnswer(r, node, rep)
 	if events.OnReply != nil {
 		rep = events.OnReply(r, node, rep)
 	}

@@ -7,6 +7,7 @@
 //   - group.go: Group, the nodes and what their rounds share
 //   - round.go: Round and its owner's methods: set up, send, wait, read the result
 //   - answer.go: the path of an answer: count it, decide, report the events
+//   - observer.go: what a test may be told of the rounds about locks
 //   - ballot.go: one node's answer, and what the ballots say together
 //   - tie.go: when a tied vote ends, from the nodes' last round trips
 package vote

@@ -21,6 +21,8 @@ type Group struct {
 	// late reports that the round was decided or the vote was over. It must not block. It may be nil;
 	// the latency of most grants is then not measured, because reading the clock is costly.
 	OnAnswer func(r *Round, node int, rep command.Reply, took time.Duration, late bool)
+	// Observer is told what becomes of the locks. It is for tests, and nil elsewhere.
+	Observer Observer
 
 	// By node: how long an answer to an acquire took when that was last measured (see measure), in
 	// nanoseconds. 0: it was never measured, or the node was silent since.
