@@ -3,8 +3,9 @@
 //
 // A client holds a lock if N/2+1 nodes granted it. The lock is valid for its TTL less an allowance
 // for clock drift and a margin for late timers. It is safe while the nodes keep what they
-// acknowledged and clocks drift less than the allowance. docs/safety.md explains these conditions
-// and what a lease cannot guarantee.
+// acknowledged, and no node's clock gains more than the allowance on a client's clock during a TTL, by
+// its rate and by steps forward together. docs/safety.md explains these conditions and what a lease
+// cannot guarantee.
 //
 //	locker, err := redlock.Open([]string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
 //	…

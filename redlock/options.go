@@ -91,10 +91,10 @@ func WithNodeTimeout(d time.Duration) Option {
 	return option(func(s *settings) { s.nodeTimeout = zeroIsInvalid(d) })
 }
 
-// WithDrift sets the allowance for clocks that run at different rates. It shortens every validity
-// by factor × TTL + floor. factor is from 0 to 0.5, and floor is not negative. The defaults are
-// 0.01 and 2 ms. The validity is also shortened by 5 ms for late timers, or by a twentieth of a TTL
-// below 100 ms.
+// WithDrift sets the allowance for clocks: what a node's clock may gain on a client's clock during a TTL, by
+// its rate and by steps forward together. It shortens every validity by factor × TTL + floor. factor is from
+// 0 to 0.5, and floor is not negative. The defaults are 0.01 and 2 ms. The validity is also shortened by 5 ms
+// for late timers, or by a twentieth of a TTL below 100 ms.
 func WithDrift(factor float64, floor time.Duration) Option {
 	return option(func(s *settings) { s.drift = quorum.Drift{Factor: factor, Floor: int64(floor)} })
 }
