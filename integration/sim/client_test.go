@@ -160,6 +160,7 @@ func (c *client) pass(k *redlock.Lock, r *rand.Rand) {
 func (c *client) use(k *redlock.Lock, d time.Duration) {
 	h := c.world.history
 	values := map[string]int{}
+	c.world.trace.use(c.id, k)
 	if k.Fence() != 0 {
 		for _, name := range k.Names() {
 			if v, ok := h.read(name, k); ok {
@@ -178,6 +179,7 @@ func (c *client) use(k *redlock.Lock, d time.Duration) {
 			<-work.C // this holder ignores its context
 		}
 	}
+	c.world.trace.use(c.id, k)
 	for name, v := range values {
 		if h.write(name, k, v, v+1) {
 			c.world.counts.add("written", 1)

@@ -77,11 +77,16 @@ func (w *world) crash(f fault, m *fakeredis.Master) {
 func (c *client) disturb(f fault) {
 	if f.kind == "suspend" {
 		c.clock.Suspend(f.d)
+		c.world.trace.suspended(c, f.d)
 		c.refresh()
 		return
 	}
 	c.clock.Stall()
-	c.world.later(f.d, c.clock.Resume)
+	c.world.trace.runs(c, 0)
+	c.world.later(f.d, func() {
+		c.clock.Resume()
+		c.world.trace.runs(c, c.rate)
+	})
 }
 
 // refresh ends the records of handles whose validity has ended during a suspend, at the instant at

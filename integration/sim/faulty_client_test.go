@@ -3,6 +3,7 @@ package sim
 import (
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +16,9 @@ import (
 // faultyClient breaks the client from outside. The code of the client is unchanged, but its
 // commands or their replies are replaced.
 type faultyClient struct {
-	// conn may change the bytes of a connection.
-	conn func(net.Conn) net.Conn
+	// conn may change the bytes of a connection, and then rename says what becomes of a token.
+	conn   func(net.Conn) net.Conn
+	rename func(token string) string
 	// submit may handle a command instead of the node. It then returns true.
 	submit func(n *tap, c *command.Command) bool
 	// hook may answer a command instead of a master.
@@ -71,13 +73,18 @@ func op(cmd string, args []string) string {
 	if cmd == "SET" {
 		return "acquire"
 	}
+	name, _, _ := strings.Cut(scriptOf(cmd, args), "+")
+	return name
+}
+
+// scriptOf returns the name of the library's script that a command calls, or "".
+func scriptOf(cmd string, args []string) string {
 	if cmd != "EVALSHA" && cmd != "EVAL" {
 		return ""
 	}
 	for _, s := range command.Scripts() {
 		if args[0] == s.Hash || args[0] == s.Source {
-			name, _, _ := strings.Cut(s.Name, "+")
-			return name
+			return s.Name
 		}
 	}
 	return ""
@@ -90,11 +97,16 @@ var tokens = regexp.MustCompile(`:[A-Z2-7]{26}`)
 type sameToken struct{ net.Conn }
 
 func (c sameToken) Write(p []byte) (int, error) {
-	return c.Conn.Write(tokens.ReplaceAll(p, []byte(":"+strings.Repeat("A", 26))))
+	return c.Conn.Write(tokens.ReplaceAll(p, []byte(always)))
 }
 
+var always = ":" + strings.Repeat("A", 26)
+
 // twice uses one token for all clients and all attempts (docs/dev/hazards.md H3).
-var twice = &faultyClient{conn: func(c net.Conn) net.Conn { return sameToken{c} }}
+var twice = &faultyClient{
+	conn:   func(c net.Conn) net.Conn { return sameToken{c} },
+	rename: func(token string) string { return tokens.ReplaceAllString(token, always) },
+}
 
 // later runs f in the background, before the scenario ends. A command that is still in flight then
 // may call it when the background is already waited for. Only the bubble waits for that f.
@@ -129,6 +141,9 @@ var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 	w.atTheEnd(func() { // a black hole of the network may keep them for a quarter of an hour
 		if _, ok := m.Get(key); !ok {
 			m.Set(key, token, w.plan.ttl)
+			if w.trace != nil {
+				(&tracedMaster{w.trace, slices.Index(w.masters, m)}).Executed(cmd, args, "OK", nil)
+			}
 		}
 	})
 	return "WEIRD the answer is lost", true

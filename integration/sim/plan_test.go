@@ -42,6 +42,7 @@ type plan struct {
 	faults                            []fault
 	faultyClient                      *faultyClient  // nil: the client is not changed
 	directed                          func(w *world) // replaces the play that the seed determines
+	trace                             *trace         // of the last time that it was played; may be nil
 }
 
 func (p *plan) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(p.seed, stream)) }

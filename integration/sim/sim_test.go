@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -111,6 +112,7 @@ func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 						bad.Add(1)
 						t.Errorf("%v\n  %s", p, v)
 					}
+					p.trace.write(p.kind(), p)
 					played.Add(1)
 				}
 			})
@@ -148,6 +150,9 @@ func seen(violations []string, kind string) string {
 	return ""
 }
 
+// letters matches what the name of a file should not have.
+var letters = regexp.MustCompile(`[^a-z]+`)
+
 // The oracles must detect what is broken on purpose. Otherwise they prove nothing.
 func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 	base := func(p *plan) {
@@ -184,9 +189,11 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 				p.script()
 				if v := seen(run(t, p, &counted{}), control.seen); v != "" {
 					t.Logf("seed %d: %s", seed, v)
+					p.trace.write("broken-"+letters.ReplaceAllString(name, "-"), p)
 					if p.faultyClient != nil { // the control: without the faulty client nothing must be detected
 						p.faultyClient = nil
 						require.Empty(t, run(t, p, &counted{}), "%v", p)
+						p.trace.write("mended-"+letters.ReplaceAllString(name, "-"), p)
 					}
 					return
 				}

@@ -32,6 +32,7 @@ type world struct {
 	background sync.WaitGroup // what ends with the scenario
 	counts     *counted
 	still      bool // messages take no time
+	trace      *trace
 
 	// mu guards what the masters share. The order of their accesses does not depend on the seed.
 	mu     sync.Mutex
@@ -52,6 +53,7 @@ func run(t *testing.T, p *plan, counts *counted) (violations []string) {
 	}()
 	synctest.Test(t, func(*testing.T) {
 		w := &world{plan: p, history: newHistory(), counts: counts, random: p.random(2), still: p.directed != nil}
+		w.beginTrace()
 		w.open()
 		if p.directed != nil {
 			p.directed(w)
@@ -60,6 +62,7 @@ func run(t *testing.T, p *plan, counts *counted) (violations []string) {
 		}
 		violations = w.check()
 		w.close()
+		p.trace = w.trace
 	})
 	return violations
 }
@@ -88,18 +91,22 @@ func (w *world) open() {
 	r := w.plan.random(3)
 	for i := range w.plan.masters {
 		m := fakeredis.New(fmt.Sprint("n", i+1))
+		ahead, rate := time.Duration(0), 1.0
 		if w.plan.offsets > 0 {
-			m.SetClock(upTo(r, w.plan.offsets) - w.plan.offsets/2)
+			ahead = upTo(r, w.plan.offsets) - w.plan.offsets/2
+			m.SetClock(ahead)
 		}
 		if w.plan.masterRates > 0 {
-			m.SetRate(1 + w.plan.masterRates*(2*r.Float64()-1))
+			rate = 1 + w.plan.masterRates*(2*r.Float64()-1)
+			m.SetRate(rate)
 		}
+		w.trace.observeMaster(i, m, ahead, rate)
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) { return w.hook(m, cmd, args) })
 		w.masters = append(w.masters, m)
 		w.logs, w.setBack = append(w.logs, m.Snapshot()), append(w.setBack, 0)
 	}
 	for i := range w.plan.clients {
-		w.clients = append(w.clients, w.client(i, 1+w.plan.clientRates*(2*r.Float64()-1)))
+		w.clients = append(w.clients, w.client(i, wholeRate(1+w.plan.clientRates*(2*r.Float64()-1))))
 	}
 	synctest.Wait()
 }
@@ -158,6 +165,7 @@ func (w *world) client(id int, rate float64) *client {
 		panic(err)
 	}
 	c.locker = l
+	w.trace.observe(c)
 	return c
 }
 
