@@ -16,9 +16,7 @@ type page struct {
 	spans   []text // of code, in a line
 	commits []text // at which the page says that something was measured
 	blocks  []block
-
-	paragraphs []text // of prose; a cell of a table is one
-	long       []int  // lines of prose that are too long
+	long    []int // lines of prose that are too long
 }
 
 type text struct {
@@ -60,7 +58,6 @@ type reader struct {
 	note  string // a comment that is open, or that stands before the next block
 	blank bool   // the line before was blank
 	list  bool   // what is indented belongs to a list
-	para  bool   // the next line of prose belongs to the last paragraph
 }
 
 func read(path, source string) *page {
@@ -99,7 +96,7 @@ func (r *reader) take(number int, line string) {
 		if r.open != nil {
 			r.lines = append(r.lines, "")
 		}
-		r.blank, r.para = true, false
+		r.blank = true
 	default:
 		r.close()
 		r.prose(number, line)
@@ -125,14 +122,13 @@ func (r *reader) close() {
 		r.open.text = strings.TrimRight(strings.Join(r.lines, "\n"), "\n") + "\n"
 		r.page.blocks = append(r.page.blocks, *r.open)
 	}
-	if r.open != nil {
-		r.para = false
-	}
 	r.open, r.fence, r.lines, r.blank = nil, "", nil, true
 }
 
 func (r *reader) prose(number int, line string) {
-	r.paragraph(number, line)
+	if tooLong(line) {
+		r.page.long = append(r.page.long, number)
+	}
 	r.list = listItem.MatchString(line) || r.list && strings.HasPrefix(line, " ")
 	if m := heading.FindStringSubmatch(line); m != nil {
 		r.anchor(slug(m[1]))
@@ -154,31 +150,11 @@ func (r *reader) prose(number int, line string) {
 	}
 }
 
-// paragraph adds a line to the paragraph that is open, or begins one.
-func (r *reader) paragraph(number int, line string) {
+// tooLong reports whether a line of prose has too many characters. A link can't be broken, nor a row of a table.
+func tooLong(line string) bool {
 	trimmed := strings.TrimSpace(line)
-	all := &r.page.paragraphs
-	switch {
-	case strings.HasPrefix(trimmed, "|"):
-		for cell := range strings.SplitSeq(strings.Trim(trimmed, "|"), "|") {
-			*all = append(*all, text{number, strings.TrimSpace(cell)})
-		}
-		r.para = false
-		return
-	case heading.MatchString(line), strings.HasPrefix(trimmed, "<"), strings.HasPrefix(trimmed, "!["):
-		r.para = false
-		return
-	case r.para && !listItem.MatchString(line):
-		last := &(*all)[len(*all)-1]
-		last.text += " " + trimmed
-	default:
-		*all = append(*all, text{number, listItem.ReplaceAllString(line, "")})
-		r.para = true
-	}
-	// A link can't be broken.
-	if bare := linked.ReplaceAllString(line, "$1"); utf8.RuneCountInString(bare) > maxLine {
-		r.page.long = append(r.page.long, number)
-	}
+	return !strings.HasPrefix(trimmed, "|") && !heading.MatchString(line) && !strings.HasPrefix(trimmed, "<") && !strings.HasPrefix(trimmed, "![") &&
+		utf8.RuneCountInString(linked.ReplaceAllString(line, "$1")) > maxLine
 }
 
 func (r *reader) anchor(s string) {
