@@ -27,6 +27,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"slices"
@@ -59,7 +60,7 @@ func (inv *invocation) dispatch(ctx context.Context, args []string) int {
 	case err != nil && inv.command != nil:
 		inv.status = inv.misused("%s", err.Error())
 	case err != nil:
-		inv.fail(nil, "%s", err.Error())
+		inv.fail(nil, "%s", cmp.Or(unknownCommand(root, args), err).Error())
 		inv.say("`redlock help` lists what there is")
 		inv.status = exitUsage
 	}

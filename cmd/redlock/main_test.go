@@ -87,6 +87,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"Available Commands:\n  acquire ", nil, nil},
 		{"there is no command \"stauts\": did you mean status?\nredlock: `redlock help` lists", nil, []string{"stauts"}},
 		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"help", "stauts"}},
+		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"stauts", "-h"}},
 		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"stauts", "--frobnicate", "n"}},
 		{"there is no command \"frobnicate\"\n", nil, []string{"frobnicate"}},
 		{"there is no command \"ls\": did you mean list?\n", nil, []string{"ls"}},

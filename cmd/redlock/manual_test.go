@@ -29,6 +29,7 @@ func documented() *cobra.Command {
 
 // manual is docs/command.md.
 func manual(t *testing.T) string {
+	t.Helper()
 	var b strings.Builder
 	b.WriteString(`# The command
 

@@ -16,16 +16,6 @@ func newRoot(inv *invocation) *cobra.Command {
 		Short:   "hold locks over several independent Redis nodes, by quorum",
 		Long:    overviewText,
 		Version: versionOf(debug.ReadBuildInfo()).String(),
-		Args: func(cmd *cobra.Command, words []string) error {
-			if len(words) == 0 {
-				return nil
-			}
-			similar := cmd.SuggestionsFor(words[0])
-			if words[0] == "" {
-				similar = nil // every command begins with it
-			}
-			return fmt.Errorf("there is no command %q%s", words[0], didYouMean(similar))
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if inv.asJSON {
 				return errors.New("a command is needed")
@@ -34,9 +24,8 @@ func newRoot(inv *invocation) *cobra.Command {
 			inv.status = exitUsage
 			return cmd.Help()
 		},
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		// A wrong command is reported rather than its flags.
+		SilenceErrors:              true,
+		SilenceUsage:               true,
 		FParseErrWhitelist:         cobra.FParseErrWhitelist{UnknownFlags: true},
 		SuggestionsMinimumDistance: suggestionDistance,
 	}
@@ -57,16 +46,27 @@ func newRoot(inv *invocation) *cobra.Command {
 	help, _, _ := root.Find([]string{"help"})
 	help.Run = nil // it ends with 0 also if there is no such command
 	help.RunE = func(_ *cobra.Command, words []string) error {
-		cmd, rest, err := root.Find(words)
-		if err == nil && cmd == root {
-			err = root.ValidateArgs(rest)
-		}
+		cmd, _, err := root.Find(words)
 		if err != nil {
-			return err
+			return unknownCommand(root, words)
 		}
 		return cmd.Help()
 	}
 	return root
+}
+
+// unknownCommand returns an error if words name no command.
+func unknownCommand(root *cobra.Command, words []string) error {
+	if _, _, err := root.Find(words); err == nil {
+		return nil
+	}
+	_ = root.ParseFlags(words) // unknown ones are allowed
+	word := root.Flags().Arg(0)
+	similar := root.SuggestionsFor(word)
+	if word == "" {
+		similar = nil // every command begins with it
+	}
+	return fmt.Errorf("there is no command %q%s", word, didYouMean(similar))
 }
 
 // suggestionDistance is by how many letters a wrong word may differ from the one that is suggested.
