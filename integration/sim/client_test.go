@@ -124,7 +124,7 @@ func (c *client) hold(k *redlock.Lock, r *rand.Rand) {
 	case 1:
 		_ = k.Check(context.Background())
 	case 2:
-		if !c.world.plan.repair { // docs/dev/rules.md rule 16: Resume is tested without repair
+		if p := c.world.plan; !p.repair && !p.unpassed { // docs/dev/rules.md rule 16: Resume is tested without repair
 			end()
 			c.pass(k, r)
 			return

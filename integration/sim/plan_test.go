@@ -35,6 +35,7 @@ type plan struct {
 	ttl                               time.Duration
 	guard, repair, fencing            bool
 	excludes                          bool // exclusion is promised
+	unpassed                          bool // no lock is passed to another client
 	durable                           bool // counters are durable
 	offsets                           time.Duration
 	clientRates, masterRates          float64 // maximum difference from 1
