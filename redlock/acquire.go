@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
@@ -78,7 +79,7 @@ type request struct {
 
 	// Used while the request waits:
 	waiter    waiting.Waiter
-	sightings waiting.Sightings
+	sightings verdict.Sightings
 	last      error // error of the last attempt
 }
 
@@ -143,9 +144,9 @@ func (l *Locker) try(ctx context.Context, w *request) (*Lock, error) {
 		switch {
 		case lost == nil:
 			return lk, nil
-		case before != nil && (seen.Cut || ctx.Err() != nil): // it has seen less than the one before it
+		case before != nil && (seen.Why == verdict.Cut || ctx.Err() != nil): // it has seen less than the one before it
 			return nil, l.waitError(w, endedBy(ctx), before)
-		case seen.Cut && ctx.Err() != nil: // if only Close cut it short, the caller gets the error of the attempt
+		case seen.Why == verdict.Cut && ctx.Err() != nil: // if only Close cut it short, the caller gets the error of the attempt
 			return nil, l.waitError(w, context.Cause(ctx), lost)
 		case !isSplit(lost):
 			return nil, lost

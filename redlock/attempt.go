@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // attempt sends one request to all nodes, with a new token (docs/dev/hazards.md H3), or finishes an
@@ -16,14 +16,14 @@ import (
 // and queries the nodes for the reason.
 func (l *Locker) attempt(
 	ctx context.Context, w *request, start clock.Instant, begun *vote.Round,
-) (*Lock, waiting.Contention, error) {
+) (*Lock, verdict.Contention, error) {
 	var lk *Lock
 	if begun != nil {
 		lk = begun.Owner.(*Lock)
 	} else {
 		var err error
 		if lk, err = l.newAttempt(w, start); err != nil {
-			return nil, waiting.Contention{}, err
+			return nil, verdict.Contention{}, err
 		}
 		lk.keys.acquire.Send(nil).Settle()
 	}
@@ -37,9 +37,9 @@ func (l *Locker) attempt(
 	}
 	if l.isClosed() { // won while Close listed the held locks
 		lk.end(ErrClosed, undoKeys)
-		return nil, waiting.Contention{}, ErrClosed
+		return nil, verdict.Contention{}, ErrClosed
 	}
-	return lk, waiting.Contention{}, nil
+	return lk, verdict.Contention{}, nil
 }
 
 // newAttempt makes an attempt that is ready to be submitted. start is the time before the first

@@ -7,8 +7,8 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // holderQuery queries nodes for the holders of the names, after a refused attempt. It waits for the
@@ -26,17 +26,17 @@ type holderQuery struct {
 // It makes no query if the waiter may assume the reason. Otherwise it queries the nodes that refused.
 // It also queries nodes that had not answered at the decision, if their answers can change the reason.
 // If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by the context or by Close changes no reason.
-func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (waiting.Contention, error) {
+func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (verdict.Contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
-		return waiting.Contention{}, err
+		return verdict.Contention{}, err
 	}
 	if ctx.Err() != nil {
-		return waiting.Contention{Cut: true}, err
+		return verdict.Contention{Why: verdict.Cut}, err
 	}
 	if refused, _ := first.against(); refused >= first.Need && w.waiter.MayAssumeHeld() {
 		if _, granted := first.hadVote(); !granted { // no split vote
-			return waiting.Contention{Held: true, FreeIn: -1, Assumed: true}, err
+			return verdict.Contention{Why: verdict.Assumed, Stuck: true, FreeIn: -1}, err
 		}
 	}
 	q, cut := l.queryHolders(w, first), false
@@ -49,18 +49,17 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	}
 	q.round.ClearTimer()
 	e := votesError(attempt.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
-	var seen waiting.Contention
-	var why quorum.Loss
+	var seen verdict.Contention
 	q.round.View(func(s vote.Results) {
 		q.fillIn(s, e.Votes)
-		seen, why = w.sightings.Explain(l.now(), l.readTimeout(), q.failure(s, e, len(w.names)))
+		seen = w.sightings.Explain(l.now(), l.readTimeout(), q.failure(s, e, len(w.names)))
 	})
 	switch {
 	case cut:
-		return waiting.Contention{Cut: true}, e
-	case why == quorum.NoQuorum:
+		return verdict.Contention{Why: verdict.Cut}, e
+	case seen.Why == verdict.Fault:
 		e.Reason = e.faultReason()
-	case why == quorum.Split:
+	case seen.Why == verdict.Split:
 		e.Split = true
 	case e.blockedBy(ErrForeignKey):
 		e.Reason = ErrForeignKey
@@ -70,11 +69,11 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 }
 
 // failure returns what is known after the query. e has the votes of the attempt and the results of the query.
-func (q *holderQuery) failure(s vote.Results, e *QuorumError, names int) waiting.Failure {
-	f := waiting.Failure{Names: names, Need: s.Need, Foreign: e.blockedBy(ErrForeignKey), Keys: s.KeyStates, Outages: make([]waiting.Outage, len(q.votes))}
+func (q *holderQuery) failure(s vote.Results, e *QuorumError, names int) verdict.Failure {
+	f := verdict.Failure{Names: names, Need: s.Need, Foreign: e.blockedBy(ErrForeignKey), Keys: s.KeyStates, Outages: make([]verdict.Outage, len(q.votes))}
 	f.Refused, f.Failed = e.against()
 	for i := range q.votes {
-		f.Outages[i] = waiting.Outage{Failed: q.votes[i].Outcome == OutcomeFailed, Left: quarantineLeft(q.votes[i].Err)}
+		f.Outages[i] = verdict.Outage{Failed: q.votes[i].Outcome == OutcomeFailed, Left: quarantineLeft(q.votes[i].Err)}
 	}
 	return f
 }
@@ -168,7 +167,7 @@ func (q *holderQuery) conclusive(s vote.Results) bool {
 		}
 	}
 	for name := range q.round.Names {
-		for _, left := range waiting.TokensHolding(s.KeyStates, name) {
+		for _, left := range verdict.TokensHolding(s.KeyStates, name) {
 			most = max(most, len(left))
 		}
 	}
@@ -210,11 +209,11 @@ func asHeldError(keys []command.KeyState) error {
 	return longest
 }
 
-// quarantineLeft returns how much longer a failed node does not vote; waiting.NoExpiry if unknown.
+// quarantineLeft returns how much longer a failed node does not vote; verdict.NoExpiry if unknown.
 func quarantineLeft(err error) time.Duration {
 	var q *QuarantineError
 	if errors.As(err, &q) && q.Remaining > 0 {
 		return q.Remaining + quarantineSlack
 	}
-	return waiting.NoExpiry
+	return verdict.NoExpiry
 }

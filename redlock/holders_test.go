@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/clock/clocktest"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/waiting"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 )
 
 // seenAs makes a node behave as a letter says: f fails and g grants; x and y hold a token and
@@ -102,10 +102,10 @@ func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
 			w := &request{names: []string{"a"}, ttl: time.Minute}
 			k, err := lose(l, w)
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
-			var seen waiting.Contention
+			var seen verdict.Contention
 			took := elapsed(func() { seen, _ = l.describeHolders(bg, w, k, err) })
 			require.Equal(t, c.asked, queriedNodes(nodes), c.nodes)
-			require.Equal(t, c.held, seen.Held, c.nodes)
+			require.Equal(t, c.held, seen.Stuck, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
 		})
 	}
@@ -153,7 +153,7 @@ func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 					k, err := lose(l, w)
 					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
 					seen, _ := l.describeHolders(bg, w, k, err)
-					require.True(t, seen.Held, "%s: attempt %v, look %v", what, acquires, looks)
+					require.True(t, seen.Stuck, "%s: attempt %v, look %v", what, acquires, looks)
 					pass(minTie) // late answers have arrived
 					for i := range looks {
 						looks[i] = len(looks) - 1 - looks[i]

@@ -6,8 +6,8 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Status describes who holds a name, as the nodes reported it.
@@ -86,17 +86,17 @@ func (s *Status) fillIn(r *vote.Round, res vote.Results) {
 // quorumHolder returns the token that a quorum of the nodes has under a name, if there is one, and how long a
 // quorum keeps it. That is negative, as nodes report it, if it never expires.
 func quorumHolder(res vote.Results, name int) (token string, kept time.Duration) {
-	for token, left := range waiting.TokensHolding(res.KeyStates, name) {
+	for token, left := range verdict.TokensHolding(res.KeyStates, name) {
 		for i := range left {
 			if left[i] < 0 {
-				left[i] = waiting.NoExpiry
+				left[i] = verdict.NoExpiry
 			}
 		}
 		kept, ok := quorum.Supported(left, res.Need)
 		if !ok || token == "" {
 			continue
 		}
-		if kept == waiting.NoExpiry {
+		if kept == verdict.NoExpiry {
 			kept = -time.Millisecond
 		}
 		return token, kept

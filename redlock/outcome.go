@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -40,7 +40,7 @@ func lossError(r *vote.Round) *QuorumError {
 	e := votesError(r, ErrHeld)
 	refused, failed := e.against()
 	const blocked = true // not queried yet
-	if quorum.LossOf(len(e.Votes), refused, failed, blocked) == quorum.NoQuorum || refused == 0 && !r.Decided() {
+	if verdict.Lost(len(e.Votes), refused, failed, blocked) == verdict.Fault || refused == 0 && !r.Decided() {
 		e.Reason = e.faultReason()
 	}
 	return e

@@ -40,7 +40,7 @@ func (l *Locker) acquireQueued(ctx context.Context, w *request) (lk *Lock, err e
 			return nil, lost
 		}
 		w.traceWaiting()
-		seen.Refused, seen.Pause = errors.Is(lost, ErrHeld), quarantineDelay(lost)
+		seen.Pause = quarantineDelay(lost)
 		begun, err = w.waiter.Wait(seen)
 	}
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 )
 
 // all is the channel of all waiters.
@@ -164,7 +165,7 @@ func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 				for _, n := range nodes[:2] { // during the attempt
 					n.listener.Message(all+"a", "1 1")
 				}
-				w.failed(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: "one"})
+				w.failed(verdict.Contention{Why: refusal(w), Tokens: "one"})
 				if listen(w); w.vain > patience {
 					require.Equal(t, none, wokenBy(w))
 				}
@@ -197,7 +198,7 @@ func TestAWaiterThatOthersAreFasterThanDoesNotBackOff(t *testing.T) {
 		w := enter(table, "a")
 		w.reason = ByMessage
 		for i := range 100 * patience {
-			w.failed(Contention{Refused: true, Assumed: w.MayAssumeHeld(), Tokens: strconv.Itoa(i)})
+			w.failed(verdict.Contention{Why: refusal(w), Tokens: strconv.Itoa(i)})
 			require.Zero(t, w.look.quiet)
 		}
 		w.leave()
@@ -213,7 +214,7 @@ func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
 		confirm(nodes, all, all+"a")
 		table.names["a"].waits(table.now())
 		clearSignals(&w.Waiter)
-		w.fails(Contention{Held: true, FreeIn: -1, Tokens: "one"})
+		w.fails(verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: "one"})
 		release := func() {
 			nodes[0].listener.Message(all+"a", "400000 100000")
 			nodes[1].listener.Message(all+"a", "400000 100000")
@@ -258,7 +259,7 @@ func TestATurnThatIsPutOffIsNotTaken(t *testing.T) {
 		listen(w)
 		confirm(nodes, all, all+"a")
 		clearSignals(&w.Waiter)
-		w.fails(Contention{Held: true, FreeIn: -1, Tokens: "one"})
+		w.fails(verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: "one"})
 		plan := func(d time.Duration) {
 			table.mu.Lock()
 			defer table.mu.Unlock()

@@ -7,9 +7,8 @@
 // release. A head that waits for another process subscribes to release announcements and polls the
 // keys in case an announcement is lost.
 //
-// Three values decide, without a clock or a goroutine, and have tests that are tables or a simulation:
+// Two values decide, without a clock or a goroutine, and have tests that are tables or a simulation:
 //
-//   - [Sightings] (contention.go): why an attempt failed, and what to wait for;
 //   - look (look.go): when a waiter continues, and what it then does;
 //   - turn and streak (turn.go, streak.go): in which order processes try after a release.
 //

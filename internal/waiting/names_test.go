@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -214,7 +215,7 @@ func TestARefusalEndsTheStreaksOfAllNames(t *testing.T) {
 		for _, s := range table.names {
 			s.holds, s.ahead = 5, 5
 		}
-		c.failed(Contention{Refused: true})
+		c.failed(verdict.Contention{Why: verdict.Split})
 		require.Zero(t, table.names["a"].holds)
 		require.Zero(t, table.names["b"].holds)
 		require.EqualValues(t, 5, table.names["c"].holds, "the refusal came from a lock of this process")

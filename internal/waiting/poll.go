@@ -7,6 +7,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 )
 
 // MaxPollPause bounds the time between the polls of a subscribed waiter, because announcements may
@@ -74,7 +75,7 @@ func (p *poll) Answer(c *command.Command, rep command.Reply) {
 	case rep.Outcome == command.Refused:
 		left = rep.Left + ExpiryMargin
 		if rep.Left < 0 {
-			left = NoExpiry
+			left = verdict.NoExpiry
 		}
 	case rep.Outcome == command.Failed && p.failed[c.Node]:
 		left = t.cfg.OutageLeft(rep.Err)
@@ -82,7 +83,7 @@ func (p *poll) Answer(c *command.Command, rep command.Reply) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case left == NoExpiry:
+	case left == verdict.NoExpiry:
 		p.blocked[c.Node] = never
 	case left > 0:
 		p.blocked[c.Node] = max(p.blocked[c.Node], now.Add(left))

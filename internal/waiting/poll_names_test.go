@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 )
 
 // polled is a node that keeps the commands of a poll. The test answers them.
@@ -77,8 +78,8 @@ func TestANodeIsBlockedUntilBothNamesAreFree(t *testing.T) {
 		"the second is held longer":   {heldFor(time.Second), heldFor(time.Minute), time.Minute + ExpiryMargin},
 		"the first is free":           {free, heldFor(time.Second), time.Second + ExpiryMargin},
 		"the second is free":          {heldFor(time.Second), free, time.Second + ExpiryMargin},
-		"the first never expires":     {forever, heldFor(time.Second), NoExpiry},
-		"the second never expires":    {heldFor(time.Second), forever, NoExpiry},
+		"the first never expires":     {forever, heldFor(time.Second), verdict.NoExpiry},
+		"the second never expires":    {heldFor(time.Second), forever, verdict.NoExpiry},
 		"both are free":               {free, free, 0},
 		"it failed, and did not then": {down, down, 0},
 	} {
@@ -91,7 +92,7 @@ func TestANodeIsBlockedUntilBothNamesAreFree(t *testing.T) {
 			want := clock.Instant(0)
 			switch c.left {
 			case 0:
-			case NoExpiry:
+			case verdict.NoExpiry:
 				want = never
 			default:
 				want = now.Add(c.left)

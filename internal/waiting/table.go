@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 )
 
 // Config is what a Table needs of its Locker.
@@ -22,14 +23,11 @@ type Config struct {
 	// PollTimeout is how long a waiter waits for the answers to a poll.
 	PollTimeout time.Duration
 	// OutageLeft returns how much longer a node that answered with an error will not vote. It is
-	// NoExpiry if that is unknown.
+	// verdict.NoExpiry if that is unknown.
 	OutageLeft func(error) time.Duration
 	Closing    <-chan struct{} // ends every wait
 	ErrClosed  error           // the error of a wait that Closing ended
 }
-
-// NoExpiry is the remaining time of a key that never expires, or of an outage of unknown duration.
-const NoExpiry time.Duration = 1<<63 - 1
 
 // never is an instant that does not come.
 const never = clock.Instant(1<<63 - 1)
@@ -224,10 +222,10 @@ func (t *Table) Sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// sleep waits for d, or until it is woken; NoExpiry is without limit. over reports that d has passed.
+// sleep waits for d, or until it is woken; verdict.NoExpiry is without limit. over reports that d has passed.
 func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration, wake <-chan struct{}) (over bool, err error) {
 	var expired <-chan struct{}
-	if d != NoExpiry {
+	if d != verdict.NoExpiry {
 		after, stop := timer.After(t.cfg.Clock, d)
 		defer stop()
 		expired = after

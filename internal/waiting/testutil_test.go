@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -83,7 +84,7 @@ func (c *contender) enter(names ...string) {
 }
 
 // fails is the failure of its attempt. It returns when the contender waits, or has its turn again.
-func (c *contender) fails(seen Contention) {
+func (c *contender) fails(seen verdict.Contention) {
 	<-c.begun
 	go func() {
 		attempt, err := c.Wait(seen)
@@ -93,10 +94,18 @@ func (c *contender) fails(seen Contention) {
 }
 
 // failed records the failure of its attempt, and does not wait.
-func (c *contender) failed(seen Contention) step {
+func (c *contender) failed(seen verdict.Contention) step {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	return c.failedLocked(seen)
+}
+
+// refusal is why an attempt of the contender failed that had no vote.
+func refusal(c *contender) verdict.Why {
+	if c.MayAssumeHeld() {
+		return verdict.Assumed
+	}
+	return verdict.Split
 }
 
 // hasTurn reports whether the contender is at the head and was told so.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -132,7 +133,7 @@ func (w *Waiter) clearSignalsLocked() {
 
 // Wait waits after a failed attempt until another one may succeed: until an announcement, the end
 // of the holder's validity, or a poll, whichever is first. It returns as Enter does.
-func (w *Waiter) Wait(seen Contention) (*vote.Round, error) {
+func (w *Waiter) Wait(seen verdict.Contention) (*vote.Round, error) {
 	w.table.mu.Lock()
 	s := w.failedLocked(seen)
 	w.table.mu.Unlock()
@@ -245,23 +246,23 @@ func (w *Waiter) yieldLocked() bool {
 }
 
 // failedLocked decides what the waiter waits for after a failed attempt.
-func (w *Waiter) failedLocked(seen Contention) step {
+func (w *Waiter) failedLocked(seen verdict.Contention) step {
 	t, l := w.table, &w.look
 	now := t.now()
-	changing := w.noteTokens(now, seen)
+	changing, assumed := w.noteTokens(now, seen), seen.Why == verdict.Assumed
 	w.noteMessageLocked(now)
-	if seen.Refused {
+	if seen.Why.Refused() {
 		w.noteRefusalLocked(now, seen.Took)
 	}
-	if l.held, l.expiry = seen.Held, never; seen.Held && seen.FreeIn >= 0 {
+	if l.held, l.expiry = seen.Stuck, never; seen.Stuck && seen.FreeIn >= 0 {
 		l.expiry = now.Add(seen.FreeIn + ExpiryMargin)
 	}
-	if seen.Held {
+	if seen.Stuck {
 		first := w.subs.beginLocked()
 		if w.toldLocked() {
 			w.pause.reset() // it was no split vote, so the next split vote begins with short pauses again
-			l.listen(now.Add(t.pollPause(true, w.foreign || seen.Assumed)))
-			l.told = !seen.Assumed // if no other release is announced, an attempt finds out who holds the names
+			l.listen(now.Add(t.pollPause(true, w.foreign || assumed)))
+			l.told = !assumed // if no other release is announced, an attempt finds out who holds the names
 			if first {
 				return polls // the lock may have been released before the subscription
 			}
@@ -278,9 +279,9 @@ func (w *Waiter) failedLocked(seen Contention) step {
 
 // noteTokens records which tokens hold the names. If the same ones do after an expiry, their holder extends them, and
 // expiries no longer wake the waiter. It reports whether others held them a short time ago.
-func (w *Waiter) noteTokens(now clock.Instant, seen Contention) (changing bool) {
+func (w *Waiter) noteTokens(now clock.Instant, seen verdict.Contention) (changing bool) {
 	switch {
-	case seen.Assumed:
+	case seen.Why == verdict.Assumed:
 		return false // nothing was seen
 	case seen.Tokens != w.tokens || seen.Tokens == "":
 		if seen.Tokens != "" && w.tokens != "" {
@@ -368,7 +369,7 @@ func (w *Waiter) startPark() (d time.Duration, over bool) {
 	case w.woken != none:
 		return 0, false
 	case w.asleep == never:
-		return NoExpiry, false
+		return verdict.NoExpiry, false
 	}
 	d = w.asleep.Sub(w.table.now())
 	return d, d <= 0

@@ -1,4 +1,4 @@
-package waiting
+package verdict
 
 import (
 	"testing"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
 // keyOf is a key with a remaining time.
@@ -42,11 +41,11 @@ func TestWhyAnAttemptFailed(t *testing.T) {
 	nothing, down := on(command.KeyState{}), nodeState{Outage: Outage{Failed: true, Left: NoExpiry}}
 	quarantined := nodeState{Outage: Outage{Failed: true, Left: 10 * time.Second}}
 	type result struct {
-		why    quorum.Loss
-		held   bool
+		why    Why
+		stuck  bool
 		freeIn time.Duration
 	}
-	split := result{why: quorum.Split}
+	split := result{why: Split}
 	for what, c := range map[string]struct {
 		nodes           [3]nodeState
 		refused, failed int
@@ -55,19 +54,19 @@ func TestWhyAnAttemptFailed(t *testing.T) {
 	}{
 		"one token on all nodes": {
 			nodes: [3]nodeState{on(keyOf(she, 3*minute)), on(keyOf(she, 2*minute)), on(keyOf(she, minute))}, refused: 3,
-			first: result{quorum.Held, true, 2 * minute}, later: result{quorum.Held, true, 2 * minute},
+			first: result{Held, true, 2 * minute}, later: result{Held, true, 2 * minute},
 		},
 		"one token on a majority, and a node that is down": {
 			nodes: [3]nodeState{on(keyOf(she, minute)), on(keyOf(she, minute)), down}, refused: 2, failed: 1,
-			first: result{quorum.Held, true, minute}, later: result{quorum.Held, true, minute},
+			first: result{Held, true, minute}, later: result{Held, true, minute},
 		},
 		"a token that never expires": {
 			nodes: [3]nodeState{on(keyOf(she, -1)), on(keyOf(she, -1)), nothing}, refused: 2,
-			first: result{quorum.Held, true, -1}, later: result{quorum.Held, true, -1},
+			first: result{Held, true, -1}, later: result{Held, true, -1},
 		},
 		"two contenders, or a holder that crashed": {
 			nodes: [3]nodeState{on(keyOf(she, 3*minute)), on(keyOf(he, minute)), nothing}, refused: 2,
-			first: split, later: result{quorum.Held, true, minute},
+			first: split, later: result{Held, true, minute},
 		},
 		"a key on one node": {
 			nodes: [3]nodeState{on(keyOf(she, minute)), nothing, nothing}, refused: 1,
@@ -75,27 +74,27 @@ func TestWhyAnAttemptFailed(t *testing.T) {
 		},
 		"a key on one node, and a quarantine": {
 			nodes: [3]nodeState{on(keyOf(she, minute)), quarantined, nothing}, refused: 1, failed: 1,
-			first: split, later: result{quorum.Split, true, 10 * time.Second},
+			first: split, later: result{Split, true, 10 * time.Second},
 		},
 		"a key on one node, and one that is down": {
 			nodes: [3]nodeState{on(keyOf(she, minute)), down, nothing}, refused: 1, failed: 1,
-			first: split, later: result{quorum.Split, true, minute},
+			first: split, later: result{Split, true, minute},
 		},
 		"two nodes that are down": {
 			nodes: [3]nodeState{nothing, down, down}, failed: 2,
-			first: result{quorum.NoQuorum, true, -1}, later: result{quorum.NoQuorum, true, -1},
+			first: result{Fault, true, -1}, later: result{Fault, true, -1},
 		},
 		"keys that are no locks": {
 			nodes:   [3]nodeState{on(command.KeyState{ForeignType: "list", TTL: -1}), on(command.KeyState{ForeignType: "list", TTL: -1}), nothing},
 			refused: 2, foreign: true,
-			first: result{quorum.Held, true, -1}, later: result{quorum.Held, true, -1},
+			first: result{Held, true, -1}, later: result{Held, true, -1},
 		},
 	} {
 		var seen Sightings
 		f := Failure{Names: 1, Need: 2, Refused: c.refused, Failed: c.failed, Foreign: c.foreign}.with(c.nodes[:]...)
 		for i, want := range []result{c.first, c.later} {
-			got, why := seen.Explain(clock.Instant(i)*clock.Instant(2*longest)+1, longest, f)
-			require.Equal(t, want, result{why, got.Held, got.FreeIn}, "%s, at look %d", what, i)
+			got := seen.Explain(clock.Instant(i)*clock.Instant(2*longest)+1, longest, f)
+			require.Equal(t, want, result{got.Why, got.Stuck, got.FreeIn}, "%s, at look %d", what, i)
 		}
 	}
 }
@@ -108,9 +107,9 @@ func TestTheNameThatIsHeldLongestCounts(t *testing.T) {
 			keys[0], keys[1] = keys[1], keys[0]
 		}
 		var seen Sightings
-		c, why := seen.Explain(1, time.Second, Failure{Names: 2, Need: 2, Refused: 2}.with(on(keys...), on(keys...)))
-		require.Equal(t, quorum.Held, why)
-		require.True(t, c.Held)
+		c := seen.Explain(1, time.Second, Failure{Names: 2, Need: 2, Refused: 2}.with(on(keys...), on(keys...)))
+		require.Equal(t, Held, c.Why)
+		require.True(t, c.Stuck)
 		require.Equal(t, time.Minute, c.FreeIn)
 		require.True(t, c.Foreign)
 	}
@@ -130,9 +129,9 @@ func TestTheKeyThatBlocksANodeForTheLongestCounts(t *testing.T) {
 		var seen Sightings
 		start := clock.Instant(time.Hour)
 		look := func(after time.Duration, first, second [2]command.KeyState) (time.Duration, bool, time.Duration) {
-			c, _ := seen.Explain(start.Add(after), limit, Failure{Names: 2, Need: 2}.with(
+			c := seen.Explain(start.Add(after), limit, Failure{Names: 2, Need: 2}.with(
 				inOrder(first[:], reversed), inOrder(second[:], reversed), on(command.KeyState{}, command.KeyState{})))
-			return c.FreeIn, c.Held, c.Blocked
+			return c.FreeIn, c.Stuck, c.Blocked
 		}
 		long := [2]command.KeyState{{}, keyOf("other", time.Hour)}
 		both := [2]command.KeyState{keyOf("short", time.Minute), keyOf("long", time.Hour)}
