@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// holderQuery queries nodes for the holders of the names, after a refused attempt. It waits for the
-// nodes that refused, because they answered recently. It waits for others only while they can show
-// a token on a quorum: a frozen node must not block it if the others are conclusive.
+// holderQuery queries nodes for the holders of the names, after a refused attempt. verdict.Query decides which, and
+// when their answers suffice.
 type holderQuery struct {
-	round *vote.Round
-	votes []Vote // of the attempt
+	verdict.Query
+	round   *vote.Round
+	votes   []Vote           // of the attempt
+	answers []verdict.Answer // of the query
 }
 
 // describeHolders queries the nodes for the reason of a failed attempt. It returns the attempt's
@@ -35,7 +35,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 		return verdict.Contention{Why: verdict.Cut}, err
 	}
 	if refused, _ := first.against(); refused >= first.Need && w.waiter.MayAssumeHeld() {
-		if _, granted := first.hadVote(); !granted { // no split vote
+		if verdict.Count(first.counted(), verdict.Granted) == 0 { // no split vote
 			return verdict.Contention{Why: verdict.Assumed, Stuck: true, FreeIn: -1}, err
 		}
 	}
@@ -114,32 +114,24 @@ func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
 	}
 }
 
-// queryHolders begins a query. Its round ends when the result is conclusive.
+// queryHolders begins a query. Its round ends when the answers suffice.
 func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
-	q := &holderQuery{votes: lost.Votes}
+	q := &holderQuery{
+		Query: verdict.NewQuery(lost.counted(), lost.Need, len(w.names)),
+		votes: lost.Votes, answers: make([]verdict.Answer, len(lost.Votes)),
+	}
 	// The answers count: a node that does not vote must not be taken for one that would grant the next attempt.
 	args := &command.LockArgs{UnderGuard: l.set.guarded}
 	args.Set(l.keys(w.names), "")
 	q.round = l.readRound(&noEvents, nil, w.names, args)
-	notAwaited := 0
-	for i := range q.votes {
-		if q.votes[i].notAwaited() {
-			notAwaited++
-		}
-	}
-	refused, failed := lost.against()
-	mayFail := quorum.Blocks(len(q.votes), failed+notAwaited)
-	more := mayFail || refused < lost.Need && refused+notAwaited >= lost.Need
 	timeout := l.set.timeout(w.ttl)
-	if took, granted := lost.hadVote(); more && granted && !mayFail {
-		// It may be a split vote: see package vote, tie.go.
-		timeout = min(timeout, l.notAwaitedTimeout(q.votes, took))
+	if q.Brief() { // as after a tie: see package vote, tie.go
+		timeout = min(timeout, l.notAwaitedTimeout(q.votes, lost.refusalsTook()))
 	}
-	q.round.Rule, q.round.Enough = vote.AfterAll, q.conclusive
+	q.round.Rule, q.round.Enough = vote.AfterAll, q.enough
 	q.round.Arm(timeout)
 	q.round.Send(func(node int) (command.Reply, bool) {
-		v := &q.votes[node]
-		return command.Reply{Outcome: command.Refused, NotSent: true}, v.Outcome != OutcomeRefused && (!more || !v.notAwaited())
+		return command.Reply{Outcome: command.Refused, NotSent: true}, !q.Asks(node)
 	}).Settle()
 	return q
 }
@@ -155,39 +147,13 @@ func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Durati
 	return d
 }
 
-// conclusive reports whether a token is on a quorum, or no pending answer can show one.
-func (q *holderQuery) conclusive(s vote.Results) bool {
-	open, most := 0, 0
+// enough reports whether the answers so far suffice.
+func (q *holderQuery) enough(s vote.Results) bool {
 	for i := range s.Ballots {
-		if s.Ballots[i].Counted {
-			continue
-		}
-		if open++; q.votes[i].Outcome == OutcomeRefused {
-			return false
-		}
+		b := &s.Ballots[i]
+		q.answers[i] = verdict.Answer{Known: b.Counted, Failed: b.Failed(), Keys: s.KeyStates[i]}
 	}
-	for name := range q.round.Names {
-		for _, left := range verdict.TokensHolding(s.KeyStates, name) {
-			most = max(most, len(left))
-		}
-	}
-	if most >= s.Need {
-		return true
-	}
-	return most+open < s.Need && !q.mayFail(s, open)
-}
-
-// mayFail reports whether pending answers decide between a fault and a split vote.
-func (q *holderQuery) mayFail(s vote.Results, open int) bool {
-	failed := 0
-	for i := range q.votes {
-		v, b := &q.votes[i], &s.Ballots[i]
-		if v.notAwaited() && b.Failed() || v.Outcome != OutcomeGranted && v.Outcome != OutcomeRefused && !v.notAwaited() {
-			failed++
-		}
-	}
-	spare := len(q.votes) - s.Need
-	return failed <= spare && failed+open > spare
+	return q.Suffice(q.answers)
 }
 
 // asHeldError describes why a node refuses: a key that is no lock, if there is one, because to wait

@@ -53,33 +53,39 @@ func faultError(r *vote.Round) *QuorumError {
 	return e
 }
 
+// counted returns what the votes count for.
+func (e *QuorumError) counted() []verdict.Vote {
+	votes := make([]verdict.Vote, len(e.Votes)) // verdict.NotAwaited
+	for i := range e.Votes {
+		switch v := &e.Votes[i]; {
+		case v.Outcome == OutcomeGranted:
+			votes[i] = verdict.Granted
+		case v.Outcome == OutcomeRefused:
+			votes[i] = verdict.Refused
+		case !v.notAwaited():
+			votes[i] = verdict.Failed
+		}
+	}
+	return votes
+}
+
 // against counts the votes other than grants: refusals, and nodes that failed or did not answer. A
 // node that had not answered at the decision counts as neither.
 func (e *QuorumError) against() (refused, failed int) {
-	for i := range e.Votes {
-		switch v := &e.Votes[i]; {
-		case v.Outcome == OutcomeRefused:
-			refused++
-		case v.Outcome != OutcomeGranted && !v.notAwaited():
-			failed++
-		}
-	}
-	return refused, failed
+	votes := e.counted()
+	return verdict.Count(votes, verdict.Refused), verdict.Count(votes, verdict.Failed)
 }
 
 // notAwaited reports whether the attempt was decided before the node answered, other than by a
 // timeout.
 func (v *Vote) notAwaited() bool { return errors.Is(v.Err, vote.ErrNotAwaited) && v.Took == 0 }
 
-// hadVote reports whether a node granted the attempt, and how long refusals took.
-func (e *QuorumError) hadVote() (took time.Duration, granted bool) {
+// refusalsTook returns how long refusals took.
+func (e *QuorumError) refusalsTook() (took time.Duration) {
 	for _, v := range e.Votes {
-		switch v.Outcome {
-		case OutcomeGranted:
-			granted = true
-		case OutcomeRefused:
+		if v.Outcome == OutcomeRefused {
 			took = max(took, v.Took)
 		}
 	}
-	return took, granted
+	return took
 }
