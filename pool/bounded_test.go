@@ -5,17 +5,16 @@ import (
 	"net"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // hostileReplies are what a confused proxy, a wrong service or a hostile server may send: a
@@ -149,7 +148,7 @@ func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
 		dials := s.(*subscription).node.Stats().Dials
-		publish(t, m, "a", strings.Repeat("x", replyLimits.Bulk+1))
+		publish(t, m, "a", strings.Repeat("x", transport.ReplyLimits.Bulk+1))
 		require.Equal(t, "down", <-heard)
 		require.Equal(t, "subscribed a", <-heard)
 		require.Equal(t, dials, s.(*subscription).node.Stats().Dials, "the pipelined connection stays")
@@ -184,35 +183,5 @@ func TestASubscriptionThatViolatesTheLimitsIsDialledMoreAndMoreSeldom(t *testing
 		time.Sleep(10 * time.Minute)
 		require.Less(t, dials.Load(), int64(60))
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-	})
-}
-
-// FuzzReplies sends random bytes to a connection as redigo reads it.
-func FuzzReplies(f *testing.F) {
-	for _, stream := range hostileReplies {
-		if len(stream[0])+len(stream[1]) < 1<<10 {
-			f.Add([]byte(stream[0] + strings.Repeat(stream[1], 20)))
-		}
-	}
-	f.Add([]byte("$134217728\r\n"))
-	f.Add([]byte("*8388608\r\n"))
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		ours, theirs := net.Pipe()
-		var other sync.WaitGroup
-		defer other.Wait()
-		defer ours.Close()
-		other.Go(func() {
-			_, _ = theirs.Write(stream)
-			_ = theirs.Close()
-		})
-		c := redis.NewConn(newBoundedConn(ours, replyLimits), 0, 0)
-		if spent := allocated(func() {
-			for c.Err() == nil {
-				_, _ = c.Receive()
-			}
-		}); spent > 64<<20 {
-			t.Fatalf("%d bytes allocated for %d", spent, len(stream))
-		}
-		_ = c.Close()
 	})
 }

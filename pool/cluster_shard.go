@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +32,8 @@ func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
 		cfg.Cluster = nil
 		n := newNode(cfg)
 		sh = &shard{single: single{n}, cluster: cl, address: address, namedBy: namedBy}
-		n.dialer, n.kind, n.whole, n.label = sh, sh, cl.node, cfg.Name+" at "+address
+		n.settings.Unreachable = sh.unreachable
+		n.kind, n.whole, n.label = sh, cl.node, cfg.Name+" at "+address
 		// The shard ends with the node at the latest. start only starts goroutines, so it may be
 		// called under cluster.mu.
 		sh.node.start(cl.node.life)
@@ -42,17 +42,8 @@ func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
 	return sh
 }
 
-// dial connects to the master.
-func (sh *shard) dial(ctx context.Context) (*rawConn, error) {
-	s, err := sh.node.cfg.dial(ctx)
-	if err != nil {
-		return nil, sh.unreachable(sh.address, err)
-	}
-	return s, nil
-}
-
 // unreachable adds which member named the address, unless the configuration has it too.
-func (sh *shard) unreachable(_ string, err error) error {
+func (sh *shard) unreachable(err error) error {
 	if slices.Contains(sh.cluster.node.cfg.Cluster, sh.address) {
 		return err
 	}
@@ -155,7 +146,7 @@ func (sh *shard) end() {
 	pl.mu.Unlock()
 	// fail may be called without the mutex, and must be: it closes a socket.
 	if pc != nil {
-		pc.raw.fail(errNoMaster)
+		pc.raw.End(errNoMaster)
 	}
 	sh.node.workers.Wait()
 }

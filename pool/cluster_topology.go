@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // refreshEvery is the interval of queries of the slot map. A sign that the map has changed
@@ -28,15 +29,15 @@ const maxCandidates = 16
 
 // refreshLoop queries the slot map until ctx is done.
 func (cl *cluster) refreshLoop(ctx context.Context) {
-	b := newBackoff(cl.node.cfg)
-	b.redial(ctx, func(ctx context.Context) nextDial {
+	b := transport.NewRedial(cl.node.settings)
+	b.Run(ctx, func(ctx context.Context) transport.Next {
 		err := cl.refresh(ctx)
 		if err == nil {
-			b.reset()
+			b.Reset()
 			// During a reshard every redirect calls for another query. The pause bounds their rate.
-			pause(ctx, cl.node.cfg.Clock, refreshSeldom)
+			transport.Pause(ctx, cl.node.cfg.Clock, refreshSeldom)
 			cl.waitNextPoll(ctx)
-			return dialAtOnce
+			return transport.AtOnce
 		}
 		// Only the first failed round of a node without a slot map is logged. The next rounds
 		// would repeat it. Once there is a map, a failure leaves it in use and is not logged.
@@ -45,7 +46,7 @@ func (cl *cluster) refreshLoop(ctx context.Context) {
 		}
 		// The pause grows while no member answers, so a Cluster that is down is not flooded with
 		// dials.
-		return dialAfterPause
+		return transport.AfterPause
 	})
 }
 
@@ -72,7 +73,7 @@ func (cl *cluster) refresh(ctx context.Context) error {
 			cl.apply(all, address)
 			return nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", address, withoutContextError(err)))
+		errs = append(errs, fmt.Errorf("%s: %w", address, transport.WithoutContext(err)))
 	}
 	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", cl.node.cfg.Name, oneline.Join(errs...))
 }
@@ -116,17 +117,14 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, er
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	// redigo's read ignores ctx. Closing the socket ends it.
-	stop := context.AfterFunc(ctx, s.abort)
-	defer stop()
+	defer s.Close()
 	// A slot map is larger than any other reply, so this connection has limits of its own.
-	s.in.scan.Limits = topologyLimits
-	err = s.run([]step{{"CLUSTER", []any{"SLOTS"}, func(reply any, err error) error {
-		all, err = parseSlots(reply, err, address)
-		return err
-	}}})
-	// The abort fails the read with an error of the network, which would hide the reason.
+	s.Bound(transport.MapLimits)
+	replies, err := s.Ask(ctx, transport.Call{Name: "CLUSTER", Args: []any{"SLOTS"}})
+	if err == nil {
+		all, err = parseSlots(replies[0].Value, replies[0].Err, address)
+	}
+	// The end of ctx fails the read with an error of the network, which would hide the reason.
 	if err != nil && ctx.Err() != nil {
 		return nil, errNoAnswer
 	}

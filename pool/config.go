@@ -11,10 +11,12 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // Config configures one node: how to reach its master, and the timeouts and bounds of its
@@ -291,6 +293,27 @@ func printable(r rune) bool { return r >= ' ' && r != 0x7f }
 
 // graphic refuses also spaces and everything beyond ASCII, as Redis does in a client's name.
 func graphic(r rune) bool { return r > ' ' && r <= '~' }
+
+// at returns the Config of a server whose address Sentinels or a slot map named.
+func (c *Config) at(address string) *Config {
+	named := *c
+	named.Address = address
+	return &named
+}
+
+// transport returns the settings of the node's connections.
+func (c *Config) transport() *transport.Settings {
+	where := ""
+	// Other parts of a text have the address: the name of the node, or what says who named it.
+	if !strings.Contains(c.Name, c.Address) && c.Sentinels == nil && len(c.Cluster) == 0 {
+		where = " to " + c.String()
+	}
+	return &transport.Settings{
+		Network: c.Network, Address: c.Address, Connect: c.Dial, TLS: c.TLS,
+		Username: c.Username, Password: c.Password, Credentials: c.Credentials, Database: c.Database, ClientName: c.ClientName,
+		DialTimeout: c.DialTimeout, RedialMin: c.RedialMin, RedialMax: c.RedialMax, Clock: c.Clock, Where: where,
+	}
+}
 
 // String returns how the master is reached, as a URL without the password.
 func (c Config) String() string {

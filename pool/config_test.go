@@ -110,7 +110,7 @@ func TestAURLIsNoAddressAndNoNameAndIsNotShown(t *testing.T) {
 			"Address":             {Address: bad},
 			"Address of a socket": {Address: bad, Network: "unix"},
 			"a named Address":     {Address: bad, Name: "n"},
-			"a dialled Address":   {Address: bad, Dial: dialTo(nil)},
+			"a dialled Address":   {Address: bad, Dial: dialNothing},
 			"Cluster":             {Cluster: []string{"h:1", bad}},
 			"Address of Cluster":  {Cluster: []string{"h:1"}, Address: bad},
 			"Sentinels.Addresses": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1", bad}}},
@@ -156,7 +156,7 @@ func TestNoRenderingOfANodeShowsThePassword(t *testing.T) {
 		"single": {Address: "h:1"}, "cluster": {Cluster: []string{"h:1"}},
 		"Sentinels": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}, Password: password}},
 	} {
-		c.Username, c.Password, c.Dial = "u", password, dialTo(nil)
+		c.Username, c.Password, c.Dial = "u", password, dialNothing
 		n, err := Open(c)
 		require.NoError(t, err)
 		defer n.Close()
@@ -188,3 +188,5 @@ func TestADefaultNameDoesNotDependOnTheOrderOfAddresses(t *testing.T) {
 	require.Equal(t, "m@/0", behind().DefaultName())
 	require.Equal(t, "cluster@a:1", Config{Cluster: []string{"b:1", "a:1"}}.DefaultName())
 }
+
+func dialNothing(context.Context, string, string) (net.Conn, error) { return nil, nil }

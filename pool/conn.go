@@ -5,20 +5,19 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // pipeConn is one connection of a pipeline. Its reader is the goroutine that calls run. Its
-// writer is a second goroutine. The reader alone reads, and the writer alone writes. rawConn.fail ends both.
+// writer is a second goroutine. The reader alone reads, and the writer alone writes. transport.Conn.End ends both.
 type pipeConn struct {
 	pipeline *pipeline
-	raw      *rawConn
+	raw      *transport.Conn
 	facts    facts // changed by the reader, under pipeline.mu
 
 	wake   signal.Signal // wakes the writer: see wakeLocked
@@ -54,7 +53,7 @@ type incoming struct {
 
 // newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
 // fit is decided here, before any command can reach it.
-func newPipeConn(pl *pipeline, s *rawConn, f facts) *pipeConn {
+func newPipeConn(pl *pipeline, s *transport.Conn, f facts) *pipeConn {
 	unfit := unfitError(pl.node.kind.faults(f.Facts))
 	pc := &pipeConn{
 		pipeline: pl, raw: s, facts: f, wake: signal.New(),
@@ -66,27 +65,24 @@ func newPipeConn(pl *pipeline, s *rawConn, f facts) *pipeConn {
 
 // run reads until the connection ends, waits for the writer, and returns the reason.
 func (pc *pipeConn) run() error {
-	if pc.raw.in != nil {
-		pc.raw.in.onUnfinished = pc.watchUnfinished
-	}
+	pc.raw.OnUnfinished(pc.watchUnfinished)
 	// The writer starts only now: the handshake, which wrote before, is over.
 	pc.writer.Go(pc.write)
-	pc.raw.fail(pc.read())
+	pc.raw.End(pc.read())
 	pc.writer.Wait()
 	pc.pipeline.mu.Lock()
 	// No goroutine of the connection is left, so nothing can start the watchdog again.
 	pc.watchTimer.stop()
 	pc.pipeline.mu.Unlock()
-	return pc.raw.err
+	return pc.raw.Err()
 }
 
 // read matches replies to commands in order, until the connection ends. The order is that of
 // unanswered, which takeBatch fills before the bytes are written.
 func (pc *pipeConn) read() error {
 	for {
-		v, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)
-		// An error reply of the server is also an err. Only a broken connection ends the loop.
-		if err != nil && pc.raw.redis.Err() != nil {
+		r, err := pc.raw.Receive()
+		if err != nil {
 			return err
 		}
 		// A reply without a call, or before it: the server is out of step, so no later reply can be
@@ -96,12 +92,12 @@ func (pc *pipeConn) read() error {
 		}
 		c := pc.nextAnswered()
 		if c.Merged > 0 {
-			if err := pc.handleMergedReply(c, v, err); err != nil {
+			if err := pc.handleMergedReply(c, r.Value, r.Err); err != nil {
 				return err // nor can any later reply be trusted
 			}
 			continue
 		}
-		pc.handleReply(c, v, err)
+		pc.handleReply(c, r.Value, r.Err)
 	}
 }
 
@@ -130,10 +126,10 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 // before its answer, because the answer says whether another one follows.
 func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
-		pc.raw.fail(fmt.Errorf("%w (%w)", errRoleChanged, resp.Clean(resp.Withhold(err, pc.raw.password))))
+		pc.raw.End(fmt.Errorf("%w (%w)", errRoleChanged, resp.Clean(err)))
 	}
 	if c.Op == command.Info {
-		pc.onInfo(v, resp.Withhold(err, pc.raw.password))
+		pc.onInfo(v, err)
 		c.Answer(command.Reply{Outcome: command.Granted})
 		return
 	}
@@ -142,7 +138,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	if err != nil && kind.redirect(pc, c, err) {
 		return
 	}
-	r := kind.checkReply(c, pc.raw.address, reply.Decode(c, v, err, pc.raw.password))
+	r := kind.checkReply(c, pc.raw.Address, reply.Decode(c, v, err, pc.raw.Password()))
 	if unscripted(c, r) && c.UnmarkForEval() {
 		pc.pipeline.requeue(c)
 		return

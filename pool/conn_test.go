@@ -31,7 +31,7 @@ func TestAReplyThatComesBeforeItsCommandIsNoAnswer(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		raw := n.pipeline.conn.raw
-		raw.redis = &earlyReply{raw.redis.(redis.ConnWithTimeout), func() { only(t, m).Say("+OK\r\n") }}
+		raw.Redis = &earlyReply{raw.Redis.(redis.ConnWithTimeout), func() { only(t, m).Say("+OK\r\n") }}
 		require.Equal(t, command.Unknown, acquiring("A", longTTL, "k").outcome(t, n))
 		require.EqualValues(t, 1, n.Stats().Violations)
 		require.Empty(t, m.Keys())

@@ -4,18 +4,15 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
 // stranger is a TCP server on which each connection is served by serve, and then closed.
@@ -165,6 +162,11 @@ func TestATLSHandshakeWithAServerWithoutTLSSaysWhatAnswered(t *testing.T) {
 	}
 }
 
+const (
+	useTLS   = "use TLS there (rediss:// in the URL)"
+	useNoTLS = "use no TLS there (redis:// in the URL)"
+)
+
 func TestMembersAndSentinelsWithoutTLSAreTold(t *testing.T) {
 	silent := stranger(t, plainRedis)
 	for what, c := range map[string]Config{
@@ -204,22 +206,6 @@ func TestAServerWithTLSThatOnlyClosesTheConnectionIsRecognized(t *testing.T) {
 	require.EqualError(t, vote, "pool: the server speaks TLS on this port: "+useTLS)
 }
 
-// It has to be known before the first vote ends, and a TLS handshake may last as long as a dial.
-func TestThatAServerHasNoTLSIsKnownWithinTheNodeTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := Config{Name: "n1", Address: "h:1", TLS: verifyingTLS}
-		c.Dial = func(context.Context, string, string) (net.Conn, error) {
-			client, server := pipenet.Pipe("client", "server")
-			go plainRedis(server)
-			return client, nil
-		}
-		began := time.Now()
-		_, _, err := c.dialRaw(t.Context())
-		require.EqualError(t, err, "pool: no connection to rediss://h:1/0: TLS handshake: the server does not speak TLS on this port: "+useNoTLS)
-		require.Equal(t, probeAfter, time.Since(began))
-	}) // the bubble fails if a goroutine is left
-}
-
 func TestAWrappedPoolsServerThatIsNoRedisIsNamed(t *testing.T) {
 	for what, c := range map[string]struct {
 		serve   func(net.Conn)
@@ -244,11 +230,10 @@ func TestAWrappedPoolsServerThatIsNoRedisIsNamed(t *testing.T) {
 	}
 }
 
-func TestAFirstReplyOfRedisIsNoStranger(t *testing.T) {
-	for _, first := range []string{"+", "-ERR", ":1", "$-1", "*0"} {
-		require.NoError(t, checkGreeting([]byte(first)))
-	}
-	err := checkGreeting([]byte("H"))
-	require.ErrorIs(t, err, ErrReplyLimit)
-	require.False(t, errors.Is(err, io.EOF))
+// tlsServer has a certificate for 127.0.0.1 and example.com, signed by itself.
+func tlsServer() *httptest.Server {
+	s := httptest.NewUnstartedServer(nil)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	return s
 }

@@ -17,7 +17,7 @@ package pool
 //	voter.go              a node as other packages of this module speak to it
 //	config.go             Config, its defaults and bounds
 //	url.go, url_hosts.go  ParseURL, and URLs with several hosts
-//	wrap.go               nodes over a redigo pool of the user's
+//	wrap.go               nodes over a redigo pool of the user's: their Config
 //	stats.go              counters
 //	errors.go             what errors match
 //
@@ -29,8 +29,6 @@ package pool
 //	conn.go               one connection's life: its reader
 //	write.go              the writer, and its batches
 //	merge.go              commands that are sent in one call
-//	coalesce.go           collects what redigo writes into one system call
-//	bounded.go            bounds replies before redigo parses them
 //	watchdog.go           ends a connection whose peer is silent
 //	undo.go               whether an undo is sent again
 //	undo_parked.go        undos that a server answers by errors
@@ -38,10 +36,7 @@ package pool
 //
 // Dialling and the state of the server:
 //
-//	dialer.go, dial.go    where connections come from; TCP, unix and TLS under one deadline
-//	dial_stranger.go      what answered, if it is no Redis, or not without TLS
-//	backoff.go            the pause between dials
-//	handshake.go          what is read and set before the first command
+//	handshake.go          what is read before the first command
 //	facts.go, fitness.go  what INFO says, and whether the server may vote
 //	health_check.go       its checks
 //	voting.go             whether the node votes now
@@ -63,4 +58,5 @@ package pool
 //	cluster_subscription.go  the channels of a Cluster, each at the master of its slot
 //	cluster_masters.go    all masters, and a ping to each
 //
-// Package internal/command has the commands and replies, internal/reply what a server's reply means.
+// Package internal/command has the commands and replies, internal/reply what a server's reply means, and
+// internal/transport the connections: dialling, the greeting, bounds.

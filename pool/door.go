@@ -1,12 +1,14 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 func init() {
@@ -31,21 +33,20 @@ func (s server) Dial(ctx context.Context) (door.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)() //nolint:contextcheck // both end it
-	var f facts
-	raw, err := n.greeted(ctx, n.preparing(&f))
+	raw, f, err := n.prepared(ctx)
 	switch {
 	case err == nil:
-		return &ownConn{node: n, raw: raw, facts: f.Facts, keep: context.AfterFunc(n.life, raw.abort)}, nil //nolint:contextcheck // it lasts longer than ctx
+		return &ownConn{node: n, raw: raw, facts: f.Facts, keep: context.AfterFunc(n.life, raw.Abort)}, nil //nolint:contextcheck // it lasts longer than ctx
 	case n.life.Err() != nil:
 		return nil, ErrClosed
 	}
-	return nil, withoutContextError(err)
+	return nil, transport.WithoutContext(err)
 }
 
 // ownConn is a connection that is not a pipeline's.
 type ownConn struct {
 	node  *Node
-	raw   *rawConn
+	raw   *transport.Conn
 	facts command.Facts
 	keep  func() bool // keeps the end of the node from closing it
 }
@@ -57,26 +58,29 @@ func (c *ownConn) Facts() command.Facts { return c.facts }
 func (c *ownConn) Faults() []command.Fault { return c.node.kind.faults(c.facts) }
 
 // Address returns the address that Sentinels named.
-func (c *ownConn) Address() string { return c.raw.address }
+func (c *ownConn) Address() string { return c.raw.Address }
 
 // Run sends the calls, and takes their replies. All of them must come within the dial timeout.
 func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, c.node.cfg.DialTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, c.raw.abort)
-	defer stop()
-	steps := make([]step, len(calls))
+	asked := make([]transport.Call, len(calls))
 	for i, call := range calls {
-		steps[i] = step{call.Name, call.Args, func(reply any, err error) error { return call.Take(reply, resp.Clean(err)) }}
+		asked[i] = transport.Call{Name: call.Name, Args: call.Args}
 	}
-	err := c.raw.run(steps)
+	replies, err := c.raw.Ask(ctx, asked...)
+	var wrong error
+	for i, r := range replies {
+		wrong = cmp.Or(wrong, calls[i].Take(r.Value, resp.Clean(r.Err)))
+	}
+	err = cmp.Or(wrong, err)
 	switch {
 	case err == nil:
 		return nil
 	case c.node.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() == nil:
-		return withoutContextError(err)
+		return transport.WithoutContext(err)
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
 		return cause
@@ -87,5 +91,5 @@ func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
 // Close ends the connection.
 func (c *ownConn) Close() {
 	c.keep()
-	c.raw.close()
+	c.raw.Close()
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,6 +10,9 @@ import (
 
 // Reasons why a command was not executed, or why that is unknown.
 var (
+	// ErrReplyLimit is the error of a connection whose server sent a reply that is not RESP2, or that is
+	// larger than any reply this package needs. The connection is closed, and the node is dialled again.
+	ErrReplyLimit = resp.ErrLimit
 	// ErrQueueFull reports that Config.Queue commands already wait to be written.
 	ErrQueueFull = errors.New("pool: queue is full")
 	// ErrSilent reports that nothing was received for Config.HardTimeout while replies were due,
@@ -48,16 +50,6 @@ func init() {
 		}
 		return ok
 	}
-}
-
-// withoutContextError strips context errors from an error that ended a connection or a dial.
-// Callers identify their own deadline by them, and a fault of a node must not match
-// (docs/dev/hazards.md H111).
-func withoutContextError(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return errors.New(err.Error())
-	}
-	return err
 }
 
 // noAnswerReason returns why a written command got no reply.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 func TestAServerErrorShowsTheServersText(t *testing.T) {
@@ -23,7 +24,7 @@ func TestTheErrorOfAServerIsAServerErrorWhateverIsAroundIt(t *testing.T) {
 	for _, around := range []error{
 		err,
 		fmt.Errorf("n: %w", err),
-		dialError{text: "n", cause: err},
+		transport.DialError{Text: "n", Cause: err},
 		errors.Join(io.EOF, err),
 		oneline.Join(io.EOF, fmt.Errorf("n: %w", err)),
 		multierror.Append(io.EOF, err),

@@ -110,7 +110,7 @@ func (g *guardState) Answer(_ *command.Command, rep command.Reply) {
 	// The connection ends before the pending replies are answered, so the attempts that follow wait
 	// for the next one.
 	if outdated {
-		pc.raw.fail(errRoleChanged)
+		pc.raw.End(errRoleChanged)
 	}
 	now := n.cfg.Clock.Now()
 	pc.pipeline.mu.Lock()

@@ -43,7 +43,7 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 	}
 	n := pc.pipeline.node
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
-	if err := n.kind.rejectReason(pc.raw.address); err != nil {
+	if err := n.kind.rejectReason(pc.raw.Address); err != nil {
 		return err
 	}
 	member := n.membership()
@@ -160,7 +160,7 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	next.parse(reply, err)
 	// An unreadable INFO does not show another server. It makes the server unfit below.
 	if next.Unread == "" && !next.SameServer(pc.facts.Facts) {
-		pc.raw.fail(errRoleChanged)
+		pc.raw.End(errRoleChanged)
 		return
 	}
 	// Computed before the lock, because it builds texts.

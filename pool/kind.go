@@ -39,9 +39,6 @@ type kind interface {
 	redirect(pc *pipeConn, c *command.Command, err error) bool
 	// checkReply returns what the reply of the server at address counts as.
 	checkReply(c *command.Command, address string, r command.Reply) command.Reply
-	// unreachable returns why the server at address can't be dialled, or does not answer the
-	// handshake: err, and who named the address.
-	unreachable(address string, err error) error
 	// connEnded is told that a connection ended or could not be made.
 	connEnded(pl *pipeline)
 
@@ -78,8 +75,6 @@ func (single) rejectReason(string) error { return nil }
 func (single) redirect(*pipeConn, *command.Command, error) bool { return false }
 
 func (single) checkReply(_ *command.Command, _ string, r command.Reply) command.Reply { return r }
-
-func (single) unreachable(_ string, err error) error { return err }
 
 func (single) connEnded(*pipeline) {}
 

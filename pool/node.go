@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // ErrClosed reports that the node was closed.
@@ -19,8 +20,9 @@ var ErrClosed = errors.New("pool: node is closed")
 // in the background from Open on, and again whenever its connection ends. It is safe for
 // concurrent use.
 type Node struct {
-	cfg      *Config // a pointer, so that fmt does not print its fields; never changed
-	dialer   dialer
+	cfg      *Config             // a pointer, so that fmt does not print its fields; never changed
+	settings *transport.Settings // how its server is dialled; of a Cluster its members
+	dialer   transport.Dialer
 	kind     kind
 	unowned  *command.Membership                // of a node without a Locker
 	member   atomic.Pointer[command.Membership] // of its Locker, otherwise unowned; of a Cluster's members whole has it
@@ -56,7 +58,8 @@ func Open(cfg Config) (*Node, error) {
 
 // newNode makes a node that does not dial before start.
 func newNode(cfg *Config) *Node {
-	n := &Node{cfg: cfg, dialer: cfg, label: cfg.Name}
+	n := &Node{cfg: cfg, settings: cfg.transport(), label: cfg.Name}
+	n.dialer = n.settings
 	n.kind, n.whole = single{n}, n
 	n.unowned = &command.Membership{Clock: cfg.Clock}
 	n.member.Store(n.unowned)
@@ -84,7 +87,7 @@ func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := newNode(&cfg)
-	n.dialer = newWrappedPool(p, &n.count.hanging)
+	n.dialer = transport.NewWrapped(n.settings, p, &n.count.hanging)
 	n.start(context.Background())
 	return n, nil
 }
@@ -108,7 +111,7 @@ func (n *Node) Name() string { return n.cfg.Name }
 // String returns the node's address without its password. For a node made by Wrap it returns
 // the name, because the address is unknown.
 func (n *Node) String() string {
-	if _, wrapped := n.dialer.(*wrappedPool); wrapped {
+	if _, wrapped := n.dialer.(*transport.Wrapped); wrapped {
 		return n.cfg.Name
 	}
 	return n.cfg.String()

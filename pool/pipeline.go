@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
-	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // pipeline is a queue of commands and the connection that serves it. It outlives its connections:
@@ -103,28 +102,28 @@ func (pl *pipeline) rejectReasonLocked(c *command.Command) error {
 
 // run dials, serves the connection, and dials again until ctx is done.
 func (pl *pipeline) run(ctx context.Context) {
-	b := newBackoff(pl.node.cfg)
-	b.redial(ctx, func(ctx context.Context) nextDial { return pl.dialAndServe(ctx, b) })
+	b := transport.NewRedial(pl.node.settings)
+	b.Run(ctx, func(ctx context.Context) transport.Next { return pl.dialAndServe(ctx, b) })
 	// On a closed pipeline this also answers the undos, which no connection will send.
 	pl.failUnsent(ErrClosed)
 }
 
 // dialAndServe makes one connection and serves it. The goroutine that calls it is also its reader.
-func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
+func (pl *pipeline) dialAndServe(ctx context.Context, b *transport.Redial) transport.Next {
 	pc, err := pl.connect(ctx)
 	if err == nil {
 		var lived time.Duration
 		lived, err = pl.serveConn(pc)
 		// A short connection counts as a failed dial. The pause then grows, so that a server
 		// that accepts connections only to drop them is not dialled without pause.
-		well := b.ended(lived)
+		well := b.Ended(lived)
 		if errors.Is(err, ErrSilent) {
 			pl.failUnsent(err) // the server may be frozen: nothing suggests that a dial would succeed now
 		} else if well {
 			// Queued commands remain: failUnsent is not called, and the next dial follows
 			// without a pause.
 			pl.node.kind.connEnded(pl)
-			return dialAtOnce // most likely a restart: commands wait for one dial
+			return transport.AtOnce // most likely a restart: commands wait for one dial
 		}
 	} else {
 		// Only the first of several failed dials is logged, and before what it causes.
@@ -138,17 +137,7 @@ func (pl *pipeline) dialAndServe(ctx context.Context, b *backoff) nextDial {
 	// After failUnsent: what the pipeline does not fail may go to another shard of the
 	// Cluster.
 	pl.node.kind.connEnded(pl)
-	return dialAfterPause
-}
-
-// pause waits for d, or until ctx is done.
-func pause(ctx context.Context, c clock.Clock, d time.Duration) {
-	over, stop := timer.After(c, d)
-	defer stop()
-	select {
-	case <-over:
-	case <-ctx.Done():
-	}
+	return transport.AfterPause
 }
 
 // connect dials, does the handshake and ends the dead connections that left acquires unanswered, so
@@ -160,17 +149,16 @@ func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	n.count.dials.Add(1)
-	var f facts
-	s, err := n.greeted(ctx, n.preparing(&f))
+	s, f, err := n.prepared(ctx)
 	if err == nil {
 		// Behind the handshake, which tells the server's run ID, and before the first command.
 		if err = pl.killDeadConns(ctx, s, f); err == nil {
 			return newPipeConn(pl, s, f), nil
 		}
-		s.close()
+		s.Close()
 	}
 	n.count.dialFailures.Add(1)
-	return nil, withoutContextError(err)
+	return nil, transport.WithoutContext(err)
 }
 
 // serveConn runs the connection until it ends, and handles its unanswered commands. It
@@ -183,7 +171,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	// ended.
 	if pl.closed || pl.node.life.Err() != nil { // ending the node ends only the connections that exist by then
 		pl.mu.Unlock()
-		pc.raw.close()
+		pc.raw.Close()
 		return 0, ErrClosed
 	}
 	// Under the same lock the failure of the dials before ends, and the rate of pruning begins
@@ -203,7 +191,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	left := pl.detach(pc)
 	pl.node.log("connection ended", err) // before what it causes
 	// After detach no goroutine reads or writes the connection, as close requires.
-	pc.raw.close()
+	pc.raw.Close()
 	// Answered after detach has queued the undos: what an owner submits when it gets the answer
 	// is queued behind them.
 	for _, c := range left {
@@ -252,6 +240,6 @@ func (pl *pipeline) close() {
 		c.Fail(ErrClosed)
 	}
 	if pc != nil {
-		pc.raw.fail(ErrClosed)
+		pc.raw.End(ErrClosed)
 	}
 }

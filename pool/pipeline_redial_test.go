@@ -215,7 +215,7 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 func TestAServerThatWasHealthyIsDialledAgainAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for range 20 {
-			time.Sleep(minLife + time.Millisecond)
+			time.Sleep(time.Second + time.Millisecond)
 			only(t, m).Drop()
 			synctest.Wait()
 			began := time.Now()
@@ -412,28 +412,41 @@ func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) 
 // A connection has ended, and the reader has not noticed it. Nothing more may be written on it,
 // because the outcome of such a command would be unknown without need.
 func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+	var first net.Conn
+	inBubble(t, func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if first == nil && err == nil {
+				first = conn
+				conn = lingering{conn}
+			}
+			return conn, err
+		}
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		l := n.pipeline
 		k := l.conn
 		sent := k.commandsSent
-		k.raw.failed.Do(func() { // as fail does, but without the reader noticing
-			k.raw.err = ErrDisconnected
-			close(k.raw.dead)
-		})
+		k.raw.End(ErrDisconnected)
 		c := acquiring("A", longTTL, "k").on(n)
 		synctest.Wait() // the writer could have written it
 		l.mu.Lock()
 		require.Equal(t, sent, k.commandsSent)
 		require.Equal(t, 1, l.queue.len())
 		l.mu.Unlock()
-		k.raw.abort()
+		require.NoError(t, first.Close())
 		require.Equal(t, command.Granted, c.reply(t).Outcome)
 		require.Equal(t, 1, count(m, "SET"))
 		require.Equal(t, int64(2), n.Stats().Dials)
 	})
 }
+
+// lingering is a connection whose Close does not end its reader.
+type lingering struct{ net.Conn }
+
+func (lingering) Close() error { return nil }
 
 // docs/dev/hazards.md H71: a connection that ends in the middle of a reply.
 func TestAPartialReplyIsUnknown(t *testing.T) {
@@ -556,7 +569,7 @@ func TestAConnectionEndsTheFailuresOfTheDialsBeforeIt(t *testing.T) {
 		time.Sleep(time.Second)
 		requireUnsent(t, pinging().on(n).reply(t))
 		require.NoError(t, m.Restart(true))
-		time.Sleep(2*minLife + time.Second)
+		time.Sleep(2*time.Second + time.Second)
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		pause = 100 * time.Millisecond
 		only(t, m).Drop()
@@ -573,7 +586,7 @@ func TestAConnectionToAFormerMasterEndsBeforeItsCallerIsAnswered(t *testing.T) {
 		m.FailWith("SET", "READONLY You can't write against a read only replica.")
 		pc, ended := n.pipeline.conn, false
 		c := acquiring("A", longTTL, "k")
-		c.To = answered(func() { ended = pc.raw.isDead() })
+		c.To = answered(func() { ended = pc.raw.IsDead() })
 		c.on(n)
 		synctest.Wait()
 		require.True(t, ended)

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // pingEvery is the interval of pings. A connection that receives nothing between two pings is
@@ -21,10 +23,10 @@ const pingEvery = 5 * time.Second
 var errUnwanted = errors.New("no channels")
 
 // pubsubConn is one connection of a subscription. Two goroutines use it: write alone writes to
-// it, and read alone reads. rawConn.fail, which either may call, ends both.
+// it, and read alone reads. End, which either may call, ends both.
 type pubsubConn struct {
 	s        *subscription
-	raw      *rawConn
+	raw      *transport.Conn
 	received atomic.Int64 // replies received
 }
 
@@ -46,7 +48,7 @@ func (pc *pubsubConn) write() {
 			before = now
 		}
 		if err != nil {
-			pc.raw.fail(err)
+			pc.raw.End(err)
 			return
 		}
 	}
@@ -57,8 +59,8 @@ func (pc *pubsubConn) write() {
 func (pc *pubsubConn) writeUntil(over <-chan struct{}) error {
 	for {
 		select {
-		case <-pc.raw.dead:
-			return pc.raw.err
+		case <-pc.raw.Dead():
+			return pc.raw.Err()
 		case <-over:
 			return nil
 		// One signal may stand for many changes. writeChanges takes all of them.
@@ -98,23 +100,23 @@ func (pc *pubsubConn) writeChanges() error {
 
 // send writes one command at once: the subscription has few, and nothing to gain from batches.
 func (pc *pubsubConn) send(command string, args ...any) error {
-	if err := pc.raw.redis.Send(command, args...); err != nil {
+	if err := pc.raw.Send(command, args); err != nil {
 		return err
 	}
-	return pc.raw.flush()
+	return pc.raw.Flush()
 }
 
 // read passes messages to the listener until the connection ends.
 func (pc *pubsubConn) read() error {
 	for {
-		reply, err := redis.ReceiveWithTimeout(pc.raw.redis, 0)
-		if err != nil {
-			return pc.refusal(resp.Clean(resp.Withhold(err, pc.raw.password)))
+		r, err := pc.raw.Receive()
+		if err = cmp.Or(err, r.Err); err != nil {
+			return pc.refusal(resp.Clean(err))
 		}
 		// Counted before it is used: the listener may take long, and the writer must not take that
 		// for silence.
 		pc.received.Add(1)
-		pc.receive(reply)
+		pc.receive(r.Value)
 	}
 }
 

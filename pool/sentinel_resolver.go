@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // sentinelResolver follows the node's Sentinels (docs/dev/rules.md rule 29). It dials the master
@@ -29,7 +30,7 @@ type sentinelResolver struct {
 	master   string        // the last one that a majority named
 	until    clock.Instant // … and the instant until which that counts
 	why      error         // why the node does not vote; built at the first use
-	sessions map[*rawConn]struct{}
+	sessions map[*transport.Conn]struct{}
 	changed  signal.Broadcast // of an answer
 	switches int64
 }
@@ -37,7 +38,7 @@ type sentinelResolver struct {
 // newSentinelResolver makes the resolver of a node and a watcher for each Sentinel. start starts
 // them.
 func newSentinelResolver(n *Node) *sentinelResolver {
-	f := &sentinelResolver{single: single{n}, sessions: make(map[*rawConn]struct{})}
+	f := &sentinelResolver{single: single{n}, sessions: make(map[*transport.Conn]struct{})}
 	// An answer and its watcher have the same index. Each watcher replaces only its own answer.
 	for i, a := range n.cfg.Sentinels.Addresses {
 		f.answers = append(f.answers, answer{sentinel: a})
@@ -78,7 +79,7 @@ func (sr *sentinelResolver) recordAnswer(index int, n answer) {
 	to := sr.master
 	sr.mu.Unlock()
 	for _, s := range cut {
-		s.fail(errSwitched)
+		s.End(errSwitched)
 	}
 	if from != "" {
 		sr.node.log(fmt.Sprintf("master is now %s, was %s", to, from), nil)
@@ -100,7 +101,7 @@ func (sr *sentinelResolver) recordFailure(index int, err error) {
 // recomputeLocked determines the master from the answers, and returns the connections to other
 // servers and the previous master. Every answer also wakes the goroutines that wait for a master:
 // each checks again whether there is one.
-func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
+func (sr *sentinelResolver) recomputeLocked() (cut []*transport.Conn, from string) {
 	// The text was about the answers before this one.
 	sr.why = nil
 	sr.changed.Wake()
@@ -123,7 +124,7 @@ func (sr *sentinelResolver) recomputeLocked() (cut []*rawConn, from string) {
 	// The list is made under the mutex together with the change of master. track covers connections
 	// that are added later.
 	for s := range sr.sessions {
-		if s.address != master {
+		if s.Address != master {
 			cut = append(cut, s)
 		}
 	}
@@ -212,19 +213,21 @@ func (sr *sentinelResolver) waitMaster(ctx context.Context) (string, error) {
 	}
 }
 
-// dial connects to the master.
-func (sr *sentinelResolver) dial(ctx context.Context) (*rawConn, error) {
+// Dial connects to the master.
+func (sr *sentinelResolver) Dial(ctx context.Context) (*transport.Conn, error) {
 	address, err := sr.waitMaster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := sr.node.cfg.at(address).dial(ctx)
+	settings := sr.node.cfg.at(address).transport()
+	settings.Unreachable = func(err error) error { return sr.unreachable(address, err) }
+	s, err := settings.Dial(ctx)
 	if err != nil {
 		sr.wakeAll() // it may no longer be the master
-		return nil, sr.unreachable(address, err)
+		return nil, err
 	}
 	// Set before track, which compares it.
-	s.address = address
+	s.Address = address
 	sr.track(s)
 	return s, nil
 }
@@ -246,8 +249,8 @@ func (sr *sentinelResolver) unreachable(address string, err error) error {
 // track ends the connection when another master is named. The master may have changed during the
 // dial, so it is compared once more after the connection is registered; otherwise neither this
 // call nor recordAnswer would end it.
-func (sr *sentinelResolver) track(s *rawConn) {
-	s.forget = func() {
+func (sr *sentinelResolver) track(s *transport.Conn) {
+	s.Forget = func() {
 		sr.mu.Lock()
 		defer sr.mu.Unlock()
 		delete(sr.sessions, s)
@@ -256,10 +259,10 @@ func (sr *sentinelResolver) track(s *rawConn) {
 	sr.sessions[s] = struct{}{}
 	// Compared under the lock that registers the connection: recordAnswer either sees the
 	// connection, or has changed the master before.
-	other := sr.master != s.address
+	other := sr.master != s.Address
 	sr.mu.Unlock()
 	if other {
-		s.fail(errSwitched)
+		s.End(errSwitched)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // askPause follows maxSoonAsked announcements. Without it a Sentinel that announces without end
@@ -76,20 +77,20 @@ func (*watcher) Down(error) {}
 
 // run queries until ctx is done, on one connection as long as that works.
 func (w *watcher) run(ctx context.Context) {
-	b := newBackoff(w.node.cfg)
-	b.redial(ctx, func(ctx context.Context) nextDial {
+	b := transport.NewRedial(w.node.settings)
+	b.Run(ctx, func(ctx context.Context) transport.Next {
 		answered, err := w.pollConn(ctx)
 		// The error of a watcher that is closed says nothing about its Sentinel.
 		if ctx.Err() != nil {
-			return noDial
+			return transport.Never
 		}
 		// Every end of a connection is recorded, so waitMaster does not wait for a Sentinel that is
 		// down.
-		w.resolver.recordFailure(w.index, withoutContextError(err))
+		w.resolver.recordFailure(w.index, transport.WithoutContext(err))
 		if answered {
-			b.reset() // the pauses between queries already bound how often a Sentinel that drops connections is dialled
+			b.Reset() // the pauses between queries already bound how often a Sentinel that drops connections is dialled
 		}
-		return dialAfterPause
+		return transport.AfterPause
 	})
 }
 
@@ -100,7 +101,7 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer s.close()
+	defer s.Close()
 	for {
 		// All queries use one connection, one after the other. The subscription has the other one,
 		// so a Sentinel costs two sockets.
@@ -123,7 +124,7 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 	// and the count begins again.
 	if w.soon++; w.soon > maxSoonAsked {
 		w.soon = 0
-		pause(ctx, w.node.cfg.Clock, min(askPause, often))
+		transport.Pause(ctx, w.node.cfg.Clock, min(askPause, often))
 	}
 	over, stop := timer.After(w.node.cfg.Clock, often)
 	defer stop()
@@ -138,30 +139,31 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 }
 
 // query queries once. It gives up after MaxAge, because the answer would be too old to count.
-func (w *watcher) query(ctx context.Context, s *rawConn) (n answer, err error) {
+func (w *watcher) query(ctx context.Context, s *transport.Conn) (n answer, err error) {
 	of := w.resolver.node.cfg.Sentinels
 	// The node's clock also counts a suspend, which a network deadline does not.
-	late := w.node.cfg.Clock.AfterFunc(of.MaxAge, s.abort)
+	late := w.node.cfg.Clock.AfterFunc(of.MaxAge, s.Abort)
 	defer late.Stop()
-	stop := context.AfterFunc(ctx, s.abort)
-	defer stop()
 	// The age counts from before the query, so a slow reply never looks younger than it is.
 	n = answer{sentinel: w.node.cfg.Address, asked: w.node.cfg.Clock.Now(), answered: true}
-	err = s.run([]step{
-		{"SENTINEL", []any{"GET-MASTER-ADDR-BY-NAME", of.Master}, func(reply any, err error) error {
-			n.master, err = address(reply, err)
-			return err
-		}},
+	replies, err := s.Ask(ctx,
+		transport.Call{Name: "SENTINEL", Args: []any{"GET-MASTER-ADDR-BY-NAME", of.Master}},
 		// The number of other Sentinels is for the doctor only. It is read in the same round trip.
-		{"SENTINEL", []any{"MASTER", of.Master}, func(reply any, err error) error {
-			facts, err := redis.StringMap(reply, err)
-			if err == nil { // there is no answer if the master is unknown or the right is missing
-				n.peers, _ = strconv.Atoi(facts["num-other-sentinels"])
-			}
-			return nil
-		}},
-	})
-	return n, err
+		transport.Call{Name: "SENTINEL", Args: []any{"MASTER", of.Master}})
+	if len(replies) > 0 {
+		var wrong error
+		if n.master, wrong = address(replies[0].Value, replies[0].Err); wrong != nil {
+			return n, wrong
+		}
+	}
+	if err != nil {
+		return n, err
+	}
+	facts, err := redis.StringMap(replies[1].Value, replies[1].Err)
+	if err == nil { // there is no answer if the master is unknown or the right is missing
+		n.peers, _ = strconv.Atoi(facts["num-other-sentinels"])
+	}
+	return n, nil
 }
 
 // address parses host and port. It returns an empty address if the Sentinel does not know the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // subscription is a separate connection for pub/sub, which a pipelined connection cannot carry.
@@ -22,8 +23,8 @@ type subscription struct {
 	done     sync.WaitGroup
 	wake     signal.Signal // the channels have changed
 
-	backoff *backoff // used by run only
-	refused bool     // used by run only: the refusal was logged
+	redial  *transport.Redial // used by run only
+	refused bool              // used by run only: the refusal was logged
 
 	mu      sync.Mutex      // guards what follows; the listener is never called under it, because it may call Add and Remove
 	wanted  map[string]bool // true if SUBSCRIBE was sent on the present connection
@@ -36,7 +37,7 @@ type subscription struct {
 func newSubscription(n *Node, listener command.Listener) *subscription {
 	life, end := context.WithCancel(n.life)
 	return &subscription{
-		node: n, listener: listener, life: life, end: end, backoff: newBackoff(n.cfg),
+		node: n, listener: listener, life: life, end: end, redial: transport.NewRedial(n.settings),
 		wake: signal.New(), wanted: make(map[string]bool),
 	}
 }
@@ -89,12 +90,12 @@ func (s *subscription) Close() {
 const refusedPause = 30 * time.Second
 
 // run connects while there are channels, until ctx is done.
-func (s *subscription) run(ctx context.Context) { s.backoff.redial(ctx, s.dialAndServe) }
+func (s *subscription) run(ctx context.Context) { s.redial.Run(ctx, s.dialAndServe) }
 
 // dialAndServe makes one connection and serves it.
-func (s *subscription) dialAndServe(ctx context.Context) nextDial {
+func (s *subscription) dialAndServe(ctx context.Context) transport.Next {
 	if !s.keepRunning() {
-		return noDial
+		return transport.Never
 	}
 	heard, err := s.serve(ctx)
 	// A server that answered anything has changed, so a later refusal is logged again.
@@ -102,25 +103,25 @@ func (s *subscription) dialAndServe(ctx context.Context) nextDial {
 	// A server that breaks the limits is dialled more and more rarely, because each time it may
 	// cost memory.
 	if errors.Is(err, ErrReplyLimit) {
-		s.backoff.violated(heard)
+		s.redial.Violated(heard)
 	} else {
-		s.backoff.ended(heard)
+		s.redial.Ended(heard)
 	}
 	// A connection that ended by itself is no failure: nothing is reported and nothing paused.
 	if ctx.Err() != nil || errors.Is(err, errUnwanted) {
-		return dialAtOnce
+		return transport.AtOnce
 	}
 	// No mutex is held here: the listener may call Add or Remove.
-	s.listener.Down(withoutContextError(err))
+	s.listener.Down(transport.WithoutContext(err))
 	if errors.Is(err, errRefused) {
 		if !s.refused {
 			s.node.log("server refuses SUBSCRIBE, so waiters poll, and may wait long beside processes with the right", err)
 		}
 		s.refused = true
-		pause(ctx, s.node.cfg.Clock, refusedPause)
-		return dialAtOnce
+		transport.Pause(ctx, s.node.cfg.Clock, refusedPause)
+		return transport.AtOnce
 	}
-	return dialAfterPause
+	return transport.AfterPause
 }
 
 // keepRunning reports whether another connection is needed. It decides under the mutex of Add:
@@ -149,7 +150,7 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	began := s.node.cfg.Clock.Now()
 	p := &pubsubConn{s: s, raw: c}
 	// The end of ctx closes the socket, which ends both goroutines below.
-	stop := context.AfterFunc(ctx, func() { c.fail(ErrClosed) })
+	stop := context.AfterFunc(ctx, func() { c.End(ErrClosed) })
 	defer stop()
 	// Before the writer starts: the new connection has no channel yet. The signal then makes the
 	// writer subscribe to all.
@@ -159,17 +160,17 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	writer.Go(p.write)
 	// This goroutine is the reader. When it ends, fail releases the writer.
 	err = p.read()
-	c.fail(err)
+	c.End(err)
 	writer.Wait()
 	// Only now, when neither goroutine uses the connection.
-	c.close()
+	c.Close()
 	if p.received.Load() > 0 {
 		heard = s.node.cfg.Clock.Now().Sub(began)
 	}
 	if errors.Is(err, ErrReplyLimit) {
 		return heard, err // redigo closes the socket before read returns, so the writer may have failed first
 	}
-	return heard, c.err
+	return heard, c.Err()
 }
 
 // resetSent marks all channels as not yet subscribed on a new connection.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // unackedAcquires are the acquires that were written on a connection that ended before they were
@@ -220,7 +221,7 @@ func newSweep(batch []*unackedAcquire) *command.Command {
 // killDeadConns ends the connections to the same server process that ended with an acquire
 // unanswered. When all are gone, nothing needs a sweep: the server will never execute what it
 // has not executed by then. If the run ID differs, the old connections ended with their process.
-func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) error {
+func (pl *pipeline) killDeadConns(ctx context.Context, s *transport.Conn, f facts) error {
 	// The map is taken under mu and read without it, because each kill waits for the server.
 	// Nothing is added meanwhile: only detach adds, and it runs on this goroutine.
 	pl.mu.Lock()
@@ -234,7 +235,7 @@ func (pl *pipeline) killDeadConns(ctx context.Context, s *rawConn, f facts) erro
 			left[k] = struct{}{} // the client ID may be another connection's by now
 		case k.runID != f.RunID: // gone with its process
 		default:
-			killed, err := s.kill(ctx, k.clientID)
+			killed, err := kill(ctx, s, k.clientID)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // inTransit has n lose its connection to m while the acquires are in transit, and returns when their
@@ -176,7 +177,7 @@ func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 	const beyond = 50
 	n := newNode(&Config{Clock: clock.Runtime()})
 	l := newPipeline(n)
-	k := newPipeConn(l, newRawConn(nil), facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newPipeConn(l, &transport.Conn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	for i := range maxUnacked + beyond {
 		k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
 	}
@@ -314,7 +315,7 @@ func TestWhatIsKnownOfLostConnectionsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeline(n)
 		for i := range 10 * maxDeadConns {
-			k := newPipeConn(l, newRawConn(nil), facts{clientID: int64(i + 1), Facts: command.Facts{RunID: "r", Role: "master"}})
+			k := newPipeConn(l, &transport.Conn{}, facts{clientID: int64(i + 1), Facts: command.Facts{RunID: "r", Role: "master"}})
 			token := strconv.Itoa(i)
 			k.unanswered.push(&acquiring(token, time.Second, "k").Command)
 			l.detach(k)

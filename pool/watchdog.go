@@ -45,7 +45,7 @@ func (pc *pipeConn) setWatchLocked() {
 // timeout (and up to a quarter more) while answers were due. It calls fail outside mu.
 func (pc *pipeConn) watch() {
 	if pc.isSilent() {
-		pc.raw.fail(ErrSilent)
+		pc.raw.End(ErrSilent)
 	}
 }
 
@@ -59,7 +59,7 @@ func (pc *pipeConn) isSilent() (silent bool) {
 	// armWatchdogLocked reads it: the next batch sets the timer again. A timer that fires after
 	// run has stopped it ends here once the connection is detached.
 	answered := pc.commandsAnswered.Load()
-	if answered == pc.commandsSent && !pc.raw.unfinished() || pc.pipeline.conn != pc {
+	if answered == pc.commandsSent && !pc.raw.Unfinished() || pc.pipeline.conn != pc {
 		pc.watching = false
 		return false
 	}

@@ -36,10 +36,3 @@ func TestABlackHoleCostsOneHardTimeout(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
-
-// The system probes an idle connection. Within 30 s a dead connection is detected, also if no
-// command is sent.
-func TestAnIdleConnectionIsProbed(t *testing.T) {
-	require.True(t, keepAlive.Enable)
-	require.LessOrEqual(t, keepAlive.Idle+time.Duration(keepAlive.Count)*keepAlive.Interval, 30*time.Second)
-}

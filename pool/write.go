@@ -90,7 +90,7 @@ func (pc *pipeConn) throttle() {
 	defer stop()
 	select {
 	case <-over:
-	case <-pc.raw.dead:
+	case <-pc.raw.Dead():
 	}
 }
 
@@ -103,7 +103,7 @@ func (pc *pipeConn) write() {
 		case <-pc.wake:
 			for pc.writeBatch() {
 			}
-		case <-pc.raw.dead:
+		case <-pc.raw.Dead():
 			return
 		}
 	}
@@ -118,7 +118,7 @@ func (pc *pipeConn) writeBatch() (more bool) {
 	}
 	// After the pauses above: commands that are taken from here on count as sent, and on a dead
 	// connection they would be answered as Unknown.
-	if pc.raw.isDead() {
+	if pc.raw.IsDead() {
 		return false // what is queued waits for the next connection
 	}
 	dropped, more := pc.takeBatch()
@@ -128,7 +128,7 @@ func (pc *pipeConn) writeBatch() (more bool) {
 		pc.pipeline.node.count.writes.Add(1)
 		pc.pipeline.node.count.written.Add(int64(len(pc.batch)))
 		if err := pc.send(); err != nil {
-			pc.raw.fail(err)
+			pc.raw.End(err)
 			return false
 		}
 		clear(pc.batch) // as nextAnswered does
@@ -210,7 +210,7 @@ func (pc *pipeConn) pushLocked(c *command.Command) {
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
 // that the flush is one system call.
 func (pc *pipeConn) send() error {
-	calls, wrapped := pc.callsSent.Load(), pc.raw.writer == nil
+	calls, wrapped := pc.callsSent.Load(), pc.raw.Wrapped()
 	for i := 0; i < len(pc.batch); i++ {
 		c := pc.batch[i]
 		var name string
@@ -226,10 +226,10 @@ func (pc *pipeConn) send() error {
 			pc.callsSent.Store(calls)
 			args = slices.Clone(args)
 		}
-		if err := pc.raw.redis.Send(name, args...); err != nil {
+		if err := pc.raw.Send(name, args); err != nil {
 			return err
 		}
 	}
 	pc.callsSent.Store(calls) // before the flush: nothing has left the process
-	return pc.raw.flush()
+	return pc.raw.Flush()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // PERFORMANCE.md: a command causes no allocation in a node, neither when it is checked nor when its reply
@@ -16,7 +17,7 @@ import (
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
 	join(n, command.Membership{})
-	k := newPipeConn(newPipeline(n), newRawConn(nil), facts{Facts: sound()})
+	k := newPipeConn(newPipeline(n), &transport.Conn{}, facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.To = nil
 	require.NoError(t, k.admitLocked(&c.Command)) // the first command registers the server, which allocates

@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // stuff fills the connection to a frozen master until the writer is stuck in a write.
@@ -352,7 +353,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = maxUnacked
 	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}))
-	k := newPipeConn(l, newRawConn(nil), facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newPipeConn(l, &transport.Conn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	// The shortest of each: a busy machine interrupts most turns. All turns do the same work, so too
 	// many looks at the orphans would be in all of them.
 	made, sorted := time.Hour, time.Hour

@@ -111,5 +111,11 @@ var executedNothing = map[string]bool{
 	"NOSCRIPT": true, "OOM": true, "READONLY": true, "TRYAGAIN": true, "UNMARKED": true, "WRONGPASS": true,
 }
 
+// IsServerError reports whether err is the reply of a server, after Clean, and not a failure of the connection.
+func IsServerError(err error) bool {
+	var se *ServerError
+	return errors.As(err, &se)
+}
+
 // Unexecuted reports whether an error is a server's and has a code that proves that nothing was executed.
 func Unexecuted(err error) bool { return executedNothing[Code(err)] }

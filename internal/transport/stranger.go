@@ -1,7 +1,6 @@
-package pool
+package transport
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,17 +10,18 @@ import (
 	"syscall"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
-// strangerError reports that what answered is no Redis, or not without TLS. It matches ErrReplyLimit,
+// strangerError reports that what answered is no Redis, or not without TLS. It matches resp.ErrLimit,
 // because its reply is not RESP2.
 type strangerError string
 
 // Error returns what answered, and what to try.
 func (e strangerError) Error() string { return "pool: " + string(e) }
 
-// Is reports whether target is ErrReplyLimit.
-func (strangerError) Is(target error) bool { return target == ErrReplyLimit }
+// Is reports whether target is resp.ErrLimit.
+func (strangerError) Is(target error) bool { return target == resp.ErrLimit }
 
 const (
 	useTLS     = "use TLS there (rediss:// in the URL)"
@@ -88,8 +88,8 @@ const (
 
 // speaksPlain reports whether the server answers a command without TLS, as Redis does. It uses a
 // connection of its own.
-func (c Config) speaksPlain(ctx context.Context) bool {
-	conn, err := c.connect(ctx)
+func (s *Settings) speaksPlain(ctx context.Context) bool {
+	conn, err := s.socket(ctx)
 	if err != nil {
 		return false
 	}
@@ -106,13 +106,13 @@ func (c Config) speaksPlain(ctx context.Context) bool {
 
 // speaksTLS reports whether the server answers a TLS handshake, whatever its certificate is worth. It uses
 // a connection of its own.
-func (c Config) speaksTLS(ctx context.Context) bool {
-	raw, err := c.connect(ctx)
+func (s *Settings) speaksTLS(ctx context.Context) bool {
+	raw, err := s.socket(ctx)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = raw.Close() }()
-	err = tls.Client(raw, &tls.Config{ServerName: c.host(), MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
+	err = tls.Client(raw, &tls.Config{ServerName: s.host(), MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
 	var untrusted *tls.CertificateVerificationError
 	var alert tls.AlertError
 	return err == nil || errors.As(err, &untrusted) || errors.As(err, &alert)
@@ -120,15 +120,12 @@ func (c Config) speaksTLS(ctx context.Context) bool {
 
 // noGreeting explains an error before the server's first reply. Redis with TLS closes a connection without
 // TLS and sends nothing, so a TLS handshake on another connection shows what it is.
-func (n *Node) noGreeting(ctx context.Context, s *rawConn, err error) error {
-	if s.in != nil && !s.in.greeted && n.cfg.TLS == nil && isClosing(err) {
-		cfg := *n.cfg
-		cfg.Address = cmp.Or(s.address, cfg.Address)
-		if cfg.speaksTLS(ctx) {
-			return errNeedsTLS
-		}
+func (c *Conn) noGreeting(ctx context.Context, err error) error {
+	encrypted := c.settings.TLS != nil
+	if c.in != nil && !c.in.greeted && !encrypted && isClosing(err) && c.settings.speaksTLS(ctx) {
+		return errNeedsTLS
 	}
-	return noGreeting(s.in, n.cfg.TLS != nil, err)
+	return noGreeting(c.in, encrypted, err)
 }
 
 // noGreeting explains an error of the network before a server's first reply. in is nil if a wrapped pool
@@ -137,7 +134,7 @@ func noGreeting(in *boundedConn, encrypted bool, err error) error {
 	switch {
 	case in == nil && isUnreadable(err):
 		return strangerError(fmt.Sprintf("a server of another protocol answered, or one with TLS (%s): %s, or %s", err, checkPort, useTLS))
-	case in != nil && in.greeted, isServerError(err), !isClosing(err):
+	case in != nil && in.greeted, resp.IsServerError(err), !isClosing(err):
 		return err
 	case encrypted:
 		return fmt.Errorf("pool: the server closed the connection without a reply (%w): a proxy without a server behind it does that", err)

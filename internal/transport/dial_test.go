@@ -1,4 +1,4 @@
-package pool
+package transport
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func TestATLSHandshakeWithAMuteServerEndsWithItsContext(t *testing.T) {
 		client, server := pipenet.Pipe("client", "server")
 		defer server.Close()
 		raw := &watched{Conn: client}
-		c := Config{Address: "h:1", TLS: verifyingTLS, Dial: dialTo(raw)}
+		c := &Settings{Address: "h:1", TLS: verifyingTLS, Connect: dialTo(raw), Where: " to rediss://h:1/0"}
 		ctx, cancel := context.WithTimeout(t.Context(), probeAfter-1)
 		defer cancel()
 		began := time.Now()
@@ -63,7 +63,7 @@ func TestNoDialErrorPassesForTheCallersOwnContext(t *testing.T) {
 		&net.OpError{Op: "dial", Err: context.DeadlineExceeded},
 	} {
 		dial := func(context.Context, string, string) (net.Conn, error) { return nil, cause }
-		_, _, err := Config{Address: "h:1", Dial: dial}.dialRaw(t.Context())
+		_, _, err := (&Settings{Address: "h:1", Connect: dial, Where: " to redis://h:1/0"}).dialRaw(t.Context())
 		require.EqualError(t, err, "pool: no connection to redis://h:1/0: "+cause.Error())
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, context.Canceled)
@@ -72,7 +72,7 @@ func TestNoDialErrorPassesForTheCallersOwnContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err := Config{Network: "tcp", Address: "127.0.0.1:1"}.dialRaw(ctx)
+	_, _, err := (&Settings{Network: "tcp", Address: "127.0.0.1:1"}).dialRaw(ctx)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, context.Canceled)
 }
@@ -80,7 +80,7 @@ func TestNoDialErrorPassesForTheCallersOwnContext(t *testing.T) {
 func TestARefusedConnectionIsReportedAsSuch(t *testing.T) {
 	// The port of an outgoing connection has no listener, and no other process gets it meanwhile.
 	near, _ := sockets(t, "tcp", "127.0.0.1:0")
-	_, _, err := Config{Network: "tcp", Address: near.LocalAddr().String(), Password: "hunter2"}.dialRaw(t.Context())
+	_, _, err := (&Settings{Network: "tcp", Address: near.LocalAddr().String(), Password: "hunter2"}).dialRaw(t.Context())
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	var op *net.OpError
 	require.ErrorAs(t, err, &op)
@@ -92,9 +92,7 @@ func TestAUnixSocketIsDialled(t *testing.T) {
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
 	defer l.Close()
-	c, err := ParseURL("unix://" + path)
-	require.NoError(t, err)
-	conn, out, err := c.dialRaw(t.Context())
+	conn, out, err := (&Settings{Network: "unix", Address: path}).dialRaw(t.Context())
 	require.NoError(t, err)
 	defer out.Close()
 	require.Same(t, out, conn)
@@ -104,7 +102,7 @@ func TestAUnixSocketIsDialled(t *testing.T) {
 func TestTLSIsSpokenOverARawConnection(t *testing.T) {
 	server := tlsServer()
 	defer server.Close()
-	c := Config{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
+	c := &Settings{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
 	conn, out, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
 	defer out.Close()
@@ -116,7 +114,7 @@ func TestAWrongCertificateIsRefusedAndTheConnectionClosed(t *testing.T) {
 	server := tlsServer()
 	defer server.Close()
 	addr := server.Listener.Addr().(*net.TCPAddr)
-	for want, c := range map[string]Config{
+	for want, c := range map[string]*Settings{
 		"signed by unknown authority": {Address: addr.String(), TLS: verifyingTLS},
 		"not h":                       {Address: "h:1", TLS: trusting(server)},
 		"Config.TLS returned neither a configuration nor an error": {
@@ -129,25 +127,25 @@ func TestAWrongCertificateIsRefusedAndTheConnectionClosed(t *testing.T) {
 		conn, err := net.Dial("tcp", addr.String())
 		require.NoError(t, err)
 		raw := &watched{Conn: conn}
-		c.Dial = dialTo(raw)
+		c.Connect = dialTo(raw)
 		_, _, err = c.dialRaw(t.Context())
 		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, err, "pool: no connection to rediss://")
+		require.ErrorContains(t, err, "pool: no connection: ")
 		require.Positive(t, raw.closed.Load())
 	}
-	_, _, err := Config{Network: "tcp", Address: addr.String(), TLS: verifyingTLS}.dialRaw(t.Context())
+	_, _, err := (&Settings{Network: "tcp", Address: addr.String(), TLS: verifyingTLS}).dialRaw(t.Context())
 	var wrong *tls.CertificateVerificationError
 	require.ErrorAs(t, err, &wrong)
 }
 
 func TestADialFunctionThatBringsNothingIsAnError(t *testing.T) {
-	_, _, err := Config{Address: "h:1", Dial: dialTo(nil)}.dialRaw(t.Context())
+	_, _, err := (&Settings{Address: "h:1", Connect: dialTo(nil)}).dialRaw(t.Context())
 	require.ErrorContains(t, err, "Config.Dial returned neither a connection nor an error")
 }
 
 func TestCredentialsAreReadAtEveryDial(t *testing.T) {
 	passwords := []string{"old", "new"}
-	c := Config{Address: "h:1", Username: "unused", Password: "unused"}
+	c := &Settings{Address: "h:1", Username: "unused", Password: "unused"}
 	c.Credentials = func(context.Context) (string, string, error) {
 		if len(passwords) == 0 {
 			return "", "", context.DeadlineExceeded
@@ -157,13 +155,25 @@ func TestCredentialsAreReadAtEveryDial(t *testing.T) {
 		return "u", p, nil
 	}
 	for _, want := range []string{"old", "new"} {
-		user, password, err := c.credentials(t.Context())
+		user, password, err := c.secrets(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"u", want}, []string{user, password})
 	}
-	_, _, err := c.credentials(t.Context())
+	_, _, err := c.secrets(t.Context())
 	require.ErrorContains(t, err, "credentials: context deadline exceeded")
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// verifyingTLS trusts what the system trusts.
+func verifyingTLS(context.Context) (*tls.Config, error) {
+	return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+}
+
+// The system probes an idle connection. Within 30 s a dead connection is detected, also if no
+// command is sent.
+func TestAnIdleConnectionIsProbed(t *testing.T) {
+	require.True(t, keepAlive.Enable)
+	require.LessOrEqual(t, keepAlive.Idle+time.Duration(keepAlive.Count)*keepAlive.Interval, 30*time.Second)
 }
 
 func trusting(server *httptest.Server) func(context.Context) (*tls.Config, error) {

@@ -1,4 +1,4 @@
-package pool
+package transport
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // one function makes redigo's connections.
 func TestRedigoGetsNoConnectionThatIsNotBounded(t *testing.T) {
 	var made []string
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
@@ -45,10 +46,11 @@ func TestRedigoGetsNoConnectionThatIsNotBounded(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"../pool/dialer.go: NewConn"}, made, "bound the new one, and add it here")
-	s, err := (&Config{Network: "tcp", Address: fake(wellBehaved).listen(t, "tcp", "127.0.0.1:0").Addr().String()}).dial(t.Context())
+	require.Equal(t, []string{"../../internal/transport/conn.go: NewConn"}, made, "bound the new one, and add it here")
+	near, far := net.Pipe()
+	defer far.Close()
+	c, err := (&Settings{Connect: dialTo(near)}).Dial(t.Context())
 	require.NoError(t, err)
-	defer s.close()
-	require.NotNil(t, s.in, "it is bounded")
-	s.abort()
+	defer c.Close()
+	require.NotNil(t, c.in, "it is bounded")
 }

@@ -1,4 +1,4 @@
-package pool
+package transport
 
 import (
 	"net"

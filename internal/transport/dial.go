@@ -1,4 +1,4 @@
-package pool
+package transport
 
 import (
 	"context"
@@ -16,37 +16,37 @@ import (
 // dialRaw connects; ctx bounds it. Commands go over conn. out is the layer below it, and the same
 // connection without TLS. The watchdog closes the Conn inside out, because tls.Conn.Close may block
 // for 5 s (docs/dev/rules.md rule 25). After an error no connection is left open.
-func (c Config) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
+func (s *Settings) dialRaw(ctx context.Context) (conn net.Conn, out *coalescingConn, err error) {
 	// The coalescing layer is below TLS, so one system call carries all records of a batch.
-	raw, err := c.connect(ctx)
+	raw, err := s.socket(ctx)
 	if err != nil {
-		return nil, nil, c.dialFailed(err)
+		return nil, nil, s.dialFailed(err)
 	}
 	out = &coalescingConn{Conn: raw}
-	if c.TLS == nil {
+	if s.TLS == nil {
 		return out, out, nil
 	}
 	// The handshake waits for replies to what it writes, and nothing flushes a buffer meanwhile.
 	// passthrough needs no mutex: until dialRaw returns, no other goroutine has the connection.
 	out.passthrough, out.mu = true, new(sync.Mutex)
-	conn, err = c.encrypt(ctx, out)
+	conn, err = s.encrypt(ctx, out)
 	if err != nil {
 		// encrypt may fail before the handshake, or in it without closing raw.
 		_ = raw.Close()
-		return nil, nil, c.dialFailed(err)
+		return nil, nil, s.dialFailed(err)
 	}
 	out.passthrough = false
 	return conn, out, nil
 }
 
-// connect returns a connection from Config.Dial, or a TCP or Unix one if that is nil.
-func (c Config) connect(ctx context.Context) (net.Conn, error) {
-	if c.Dial == nil {
+// socket returns a connection from Settings.Connect, or a TCP or Unix one if that is nil.
+func (s *Settings) socket(ctx context.Context) (net.Conn, error) {
+	if s.Connect == nil {
 		d := net.Dialer{KeepAliveConfig: keepAlive}
-		conn, err := d.DialContext(ctx, c.Network, c.Address)
-		return conn, withoutAddress(err, c.Address)
+		conn, err := d.DialContext(ctx, s.Network, s.Address)
+		return conn, withoutAddress(err, s.Address)
 	}
-	conn, err := c.Dial(ctx, c.Network, c.Address)
+	conn, err := s.Connect(ctx, s.Network, s.Address)
 	if err == nil && conn == nil {
 		err = errors.New("Config.Dial returned neither a connection nor an error")
 	}
@@ -59,8 +59,8 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interv
 
 // encrypt puts TLS over raw. HandshakeContext closes raw when ctx is done. It waits for the
 // goroutine that it starts for that, so raw is not closed after a successful return.
-func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
-	cfg, err := c.TLS(ctx)
+func (s *Settings) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
+	cfg, err := s.TLS(ctx)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("TLS configuration: %w", err)
@@ -73,11 +73,11 @@ func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	// A renegotiation would write into the buffer, which it cannot flush, and the next caller that
 	// writes would wait for the server.
 	cfg.Renegotiation = tls.RenegotiateNever
-	if cfg.ServerName == "" && c.Network != "unix" {
-		cfg.ServerName = c.host()
+	if cfg.ServerName == "" && s.Network != "unix" {
+		cfg.ServerName = s.host()
 	}
 	conn := tls.Client(raw, cfg)
-	if err := c.handshakeTLS(ctx, conn); err != nil {
+	if err := s.handshakeTLS(ctx, conn); err != nil {
 		return nil, fmt.Errorf("TLS handshake: %w", handshakeError(err))
 	}
 	return conn, nil
@@ -85,11 +85,11 @@ func (c Config) encrypt(ctx context.Context, raw net.Conn) (net.Conn, error) {
 
 // handshakeTLS runs a TLS handshake. A Redis without TLS neither answers it nor closes the connection.
 // So a second connection asks in plain text if the handshake takes long, and an answer ends it.
-func (c Config) handshakeTLS(ctx context.Context, conn *tls.Conn) error {
+func (s *Settings) handshakeTLS(ctx context.Context, conn *tls.Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var probe sync.WaitGroup
 	probe.Go(func() {
-		if silentFor(ctx, probeAfter) && c.speaksPlain(ctx) {
+		if silentFor(ctx, probeAfter) && s.speaksPlain(ctx) {
 			cancel(errNoTLS)
 		}
 	})
@@ -114,41 +114,20 @@ func silentFor(ctx context.Context, d time.Duration) bool {
 }
 
 // host returns the host of the address, or the whole address if it has no port.
-func (c Config) host() string {
-	host, _, err := net.SplitHostPort(c.Address)
+func (s *Settings) host() string {
+	host, _, err := net.SplitHostPort(s.Address)
 	if err != nil {
-		return c.Address
+		return s.Address
 	}
 	return host
 }
 
-// credentials returns the user and password for one dial. Config.Credentials is called for each
-// dial, so it may return a new password every time.
-func (c Config) credentials(ctx context.Context) (user, password string, err error) {
-	// Fixed credentials need no call and no context.
-	if c.Credentials == nil {
-		return c.Username, c.Password, nil
-	}
-	user, password, err = c.Credentials(ctx)
-	if err != nil {
-		return "", "", c.dialFailed(fmt.Errorf("credentials: %w", err))
-	}
-	return user, password, nil
-}
-
 // dialFailed returns the error of a dial. The text is made printable, because it may contain what a
 // server or a proxy sent. The error of a context is shown, but it is not the cause.
-//
-// The address is left out where another part of the text has it: the name of the node, or what says who
-// named the address.
-func (c Config) dialFailed(err error) error {
-	where := ""
-	if !strings.Contains(c.Name, c.Address) && c.Sentinels == nil && len(c.Cluster) == 0 {
-		where = " to " + c.String()
-	}
-	e := dialError{text: fmt.Sprintf("pool: no connection%s: %s", where, oneline.Printable(strings.ReplaceAll(err.Error(), "pool: ", "")))}
+func (s *Settings) dialFailed(err error) error {
+	e := DialError{Text: fmt.Sprintf("pool: no connection%s: %s", s.Where, oneline.Printable(strings.ReplaceAll(err.Error(), "pool: ", "")))}
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		e.cause = err
+		e.Cause = err
 	}
 	return e
 }
@@ -160,23 +139,9 @@ func withoutAddress(err error, address string) error {
 	var lookup *net.DNSError
 	switch {
 	case errors.As(err, &lookup):
-		return dialError{text: "lookup: " + lookup.Err, cause: err}
+		return DialError{Text: "lookup: " + lookup.Err, Cause: err}
 	case errors.As(err, &op) && op.Addr != nil && op.Addr.String() == address:
-		return dialError{text: op.Err.Error(), cause: err}
+		return DialError{Text: op.Err.Error(), Cause: err}
 	}
 	return err
 }
-
-// dialError is a node's failure to dial. It matches no error of a context, even if the library's
-// own dial timeout was the reason: the caller would mistake it for its own deadline, and give up
-// (docs/dev/hazards.md H111). errors.Is and errors.As reach all other causes.
-type dialError struct {
-	text  string
-	cause error
-}
-
-// Error returns the text without passwords.
-func (e dialError) Error() string { return e.text }
-
-// Unwrap returns the cause, for errors.Is. Its text is not shown.
-func (e dialError) Unwrap() error { return e.cause }

@@ -1,4 +1,4 @@
-package pool
+package transport
 
 import (
 	"fmt"
@@ -8,17 +8,13 @@ import (
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
-// ErrReplyLimit is the error of a connection whose server sent a reply that is not RESP2, or that is
-// larger than any reply this package needs. The connection is closed, and the node is dialled again.
-var ErrReplyLimit = resp.ErrLimit
-
-// The limits of one reply. The longest replies that a lock needs are the error text of a script and
-// the keys of 1,024 names; INFO has some ten kilobytes. docs/dev/hazards.md says what happens without
-// limits.
 var (
-	replyLimits = resp.Limits{Line: 64 << 10, Bulk: 1 << 20, Array: 16 << 10, Elements: 64 << 10, Depth: 8, Total: 4 << 20}
-	// In the worst case a slot map has one range for each slot, with the members that serve it.
-	topologyLimits = resp.Limits{Line: 64 << 10, Bulk: 1 << 20, Array: 16 << 10, Elements: 512 << 10, Depth: 8, Total: 16 << 20}
+	// ReplyLimits are the limits of one reply. The longest replies that a lock needs are the error text of a script
+	// and the keys of 1,024 names; INFO has some ten kilobytes. docs/dev/hazards.md says what happens without
+	// limits.
+	ReplyLimits = resp.Limits{Line: 64 << 10, Bulk: 1 << 20, Array: 16 << 10, Elements: 64 << 10, Depth: 8, Total: 4 << 20}
+	// MapLimits are those of a slot map. In the worst case it has one range for each slot, with the members that serve it.
+	MapLimits = resp.Limits{Line: 64 << 10, Bulk: 1 << 20, Array: 16 << 10, Elements: 512 << 10, Depth: 8, Total: 16 << 20}
 )
 
 // boundedConn is a connection that checks replies against limits before redigo parses them, because

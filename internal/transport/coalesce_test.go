@@ -1,4 +1,4 @@
-package pool
+package transport
 
 import (
 	"encoding/binary"
@@ -31,7 +31,7 @@ func sockets(t *testing.T, network, address string) (near, far net.Conn) {
 func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 	server := tlsServer()
 	defer server.Close()
-	c := Config{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
+	c := &Settings{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
 	_, g, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
 	encrypted := g.Conn

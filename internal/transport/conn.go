@@ -1,0 +1,160 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/internal/resp"
+)
+
+// Dialer makes connections on which no command was sent yet. On a connection of a wrapped pool, the
+// pool's own dial function may have sent some, such as AUTH.
+type Dialer interface {
+	Dial(ctx context.Context) (*Conn, error)
+}
+
+// Conn is a dialled connection. One goroutine uses it for Greet and Ask. After that one goroutine may Send and
+// Flush, and another one Receive. Anybody may End it.
+type Conn struct {
+	Address string // the one that Sentinels named; otherwise empty
+	Forget  func() // called by Close; may be nil
+
+	// Redis turns calls into bytes and bytes into replies. A test may replace it.
+	Redis redis.Conn
+
+	settings *Settings
+	// raw, writer and in are the layers below Redis: the socket that Abort closes, the buffer of
+	// what is written, and the bounds on what is read. All three are nil if a wrapped pool dialled.
+	raw    net.Conn
+	writer *coalescingConn
+	in     *boundedConn
+	// password is what AUTH sent, which no error may show. Greet sets it, and ends before the goroutines that
+	// read it start, so it needs no mutex.
+	password string
+
+	failed  sync.Once
+	dead    chan struct{} // closed by End
+	err     error         // the reason; readable once dead is closed
+	aborted atomic.Bool
+}
+
+// Dial connects to the address, and bounds what the peer may send.
+func (s *Settings) Dial(ctx context.Context) (*Conn, error) {
+	conn, out, err := s.dialRaw(ctx)
+	if err != nil {
+		return nil, s.unreachable(err)
+	}
+	in := newBoundedConn(conn, ReplyLimits)
+	c := newConn(s, redis.NewConn(in, 0, 0))
+	c.raw, c.writer, c.in = out.Conn, out, in
+	return c, nil
+}
+
+// newConn returns a connection without the layers below r.
+func newConn(s *Settings, r redis.Conn) *Conn {
+	return &Conn{settings: s, Redis: r, dead: make(chan struct{})}
+}
+
+// Password returns what AUTH sent, which no text may show.
+func (c *Conn) Password() string { return c.password }
+
+// Wrapped reports whether a wrapped pool dialled. Then each Send may write, and may keep its arguments.
+func (c *Conn) Wrapped() bool { return c.writer == nil }
+
+// Send adds a call to what Flush sends.
+func (c *Conn) Send(name string, args []any) error { return c.Redis.Send(name, args...) }
+
+// Flush sends what was written with Send, however long the server takes. redigo's own Flush comes first: it moves
+// redigo's buffer into that of writer, which the second one sends.
+func (c *Conn) Flush() error {
+	if err := c.Redis.Flush(); err != nil {
+		return err
+	}
+	if c.writer == nil {
+		return nil
+	}
+	return c.writer.flush()
+}
+
+// Reply is what a server said to one call: a value as redigo reads it, or an error. The error has no text if that
+// repeats the password.
+type Reply struct {
+	Value any
+	Err   error
+}
+
+// Receive waits for the next reply. Its error means that no other one will come.
+func (c *Conn) Receive() (Reply, error) {
+	v, err := redis.ReceiveWithTimeout(c.Redis, 0)
+	// An error reply of the server is also an err.
+	if err != nil && c.Redis.Err() != nil {
+		return Reply{}, err
+	}
+	// In every reply: a service may answer AUTH late, out of step.
+	return Reply{v, resp.Withhold(err, c.password)}, nil
+}
+
+// Bound sets other limits for the replies.
+func (c *Conn) Bound(limits resp.Limits) { c.in.scan.Limits = limits }
+
+// OnUnfinished has f called before the reader waits for the rest of a reply. It is called before the reader starts.
+func (c *Conn) OnUnfinished(f func()) {
+	if c.in != nil {
+		c.in.onUnfinished = f
+	}
+}
+
+// Unfinished reports whether the peer has begun a reply and not ended it. It may be called while the reader reads.
+func (c *Conn) Unfinished() bool { return c.in != nil && c.in.unfinished.Load() }
+
+// End ends the connection, for its reader, its writer or anybody else. The first reason counts. Closing the
+// socket releases a reader or writer that is blocked on it.
+func (c *Conn) End(why error) {
+	c.failed.Do(func() {
+		c.err = why
+		close(c.dead)
+		c.Abort()
+	})
+}
+
+// Dead is closed by End.
+func (c *Conn) Dead() <-chan struct{} { return c.dead }
+
+// Err returns why the connection ended. Dead must be closed.
+func (c *Conn) Err() error { return c.err }
+
+// IsDead reports whether End was called.
+func (c *Conn) IsDead() bool {
+	select {
+	case <-c.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// Abort closes the connection at once, whatever the server does. It is safe while other goroutines
+// read and write: closing the socket is what unblocks them. It closes it once, because the connections of a
+// service may not expect more.
+func (c *Conn) Abort() {
+	switch {
+	case c.aborted.Swap(true):
+	case c.raw != nil:
+		// With TLS this is the TCP connection below, because tls.Conn.Close may take 5 s.
+		_ = c.raw.Close()
+	default:
+		_ = c.Redis.Close()
+	}
+}
+
+// Close ends the use of the connection, after its reader and writer have ended.
+func (c *Conn) Close() {
+	c.Abort()
+	if c.Forget != nil {
+		c.Forget()
+	}
+}

@@ -1,0 +1,42 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"github.com/quorumlock/go-redlock/clock"
+)
+
+// Settings say how a server is reached. The Config of package pool makes them, and describes those that both
+// have. They do not change.
+type Settings struct {
+	Network, Address string
+	Connect          func(ctx context.Context, network, address string) (net.Conn, error) // Config.Dial
+	TLS              func(ctx context.Context) (*tls.Config, error)
+
+	Username, Password string
+	Credentials        func(ctx context.Context) (user, password string, err error)
+	Database           int
+	ClientName         string
+
+	DialTimeout          time.Duration
+	RedialMin, RedialMax time.Duration
+	Clock                clock.Clock
+
+	// Where follows "no connection" in errors: " to " and the address as it may be shown. It is empty where
+	// another part of the text has the address.
+	Where string
+	// Unreachable, unless nil, adds to why the server can't be dialled, or does not answer the greeting, who
+	// named its address.
+	Unreachable func(err error) error
+}
+
+// unreachable returns the error of a dial or a greeting.
+func (s *Settings) unreachable(err error) error {
+	if s.Unreachable == nil {
+		return err
+	}
+	return s.Unreachable(err)
+}
