@@ -144,14 +144,18 @@ func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
 }
 
 func TestAnOversizedMessageEndsTheSubscriptionOnly(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		heard := make(diary, 100)
+		s := voterOf(n).Subscribe(heard)
+		defer s.Close()
 		s.Add("a")
 		require.Equal(t, "subscribed a", <-heard)
-		dials := s.(*subscription).node.Stats().Dials
+		dials := n.Stats().Dials
 		publish(t, m, "a", strings.Repeat("x", transport.ReplyLimits.Bulk+1))
 		require.Equal(t, "down", <-heard)
 		require.Equal(t, "subscribed a", <-heard)
-		require.Equal(t, dials, s.(*subscription).node.Stats().Dials, "the pipelined connection stays")
+		require.Equal(t, dials, n.Stats().Dials, "the pipelined connection stays")
 		publish(t, m, "a", "1")
 		require.Equal(t, "a: 1", <-heard)
 	})

@@ -43,7 +43,6 @@ package pool
 //	door.go               connections for the doctor and the command
 //	guard.go              the restart guard's marker on a connection
 //	guard_history.go      what a pipeline remembers of it across connections; guard_errors.go: its errors
-//	subscription.go       a connection for pub/sub; pubsub_conn.go: one such connection
 //
 // Kinds of nodes:
 //
@@ -59,4 +58,4 @@ package pool
 //	cluster_masters.go    all masters, and a ping to each
 //
 // Package internal/command has the commands and replies, internal/reply what a server's reply means, and
-// internal/transport the connections: dialling, the greeting, bounds.
+// internal/transport the connections: dialling, the greeting, bounds. Package internal/pubsub has subscriptions.

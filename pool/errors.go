@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // Reasons why a command was not executed, or why that is unknown.
@@ -17,7 +18,7 @@ var (
 	ErrQueueFull = errors.New("pool: queue is full")
 	// ErrSilent reports that nothing was received for Config.HardTimeout while replies were due,
 	// and that the connection was closed.
-	ErrSilent = errors.New("pool: connection closed: no reply within the hard timeout")
+	ErrSilent = transport.ErrSilent
 	// ErrDisconnected reports that the connection ended before the reply.
 	ErrDisconnected = errors.New("pool: connection closed before the reply")
 

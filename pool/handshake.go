@@ -7,8 +7,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/pubsub"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -41,6 +43,11 @@ func (n *Node) dialReady(ctx context.Context) (*transport.Conn, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// subscribe returns a subscription to the node's server.
+func (n *Node) subscribe(listener command.Listener) *pubsub.Subscription {
+	return pubsub.New(n.life, n.settings, n.dialReady, listener, n.log)
 }
 
 // namedError returns err with who named the address, and what to do if clients can't reach it. The reply of

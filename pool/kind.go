@@ -67,7 +67,7 @@ func (single) stop() {}
 func (k single) Submit(c, behind *command.Command) error { return k.node.pipeline.submit(c, behind) }
 
 func (k single) Subscribe(listener command.Listener) command.Subscription {
-	return newSubscription(k.node, listener)
+	return k.node.subscribe(listener)
 }
 
 func (single) rejectReason(string) error { return nil }

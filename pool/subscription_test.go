@@ -2,7 +2,7 @@ package pool
 
 import (
 	"context"
-	"strconv"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,10 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
 // diary records what a listener receives.
@@ -22,22 +20,6 @@ type diary chan string
 func (d diary) Subscribed(channel string)       { d <- "subscribed " + channel }
 func (d diary) Message(channel, payload string) { d <- channel + ": " + payload }
 func (d diary) Down(error)                      { d <- "down" }
-
-func subscribing(t *testing.T, f func(m *fakeredis.Master, s command.Subscription, heard diary)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := fakeredis.New("n1")
-		defer m.Close()
-		n, err := Open(Config{Name: "n1", Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()})
-		require.NoError(t, err)
-		defer n.Close()
-		synctest.Wait() // the pipelined connection is the first
-		heard := make(diary, 100)
-		s := voterOf(n).Subscribe(heard)
-		defer s.Close()
-		f(m, s, heard)
-	})
-}
 
 // publish sends a message to a master on a connection of its own. It returns how many clients received it.
 func publish(t *testing.T, m *fakeredis.Master, channel, payload string) int {
@@ -51,146 +33,113 @@ func publish(t *testing.T, m *fakeredis.Master, channel, payload string) int {
 	return heard
 }
 
-func TestASubscriptionHearsMessagesOfTheChannelsThatAreWanted(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
-		s.Add("a")
-		require.Equal(t, "subscribed a", <-heard)
-		s.Add("b")
-		require.Equal(t, "subscribed b", <-heard)
-		publish(t, m, "a", "1")
-		require.Equal(t, "a: 1", <-heard)
-		s.Remove("a")
-		synctest.Wait()
-		publish(t, m, "a", "2")
-		publish(t, m, "b", "3")
-		require.Equal(t, "b: 3", <-heard)
-	})
-}
+// downs records why connections of a subscription ended.
+type downs chan error
 
-func TestASubscriptionIsDialledOnlyWhenSomethingIsWanted(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
-		synctest.Wait()
-		require.Equal(t, 1, m.Connections(), "the node's pipelined connection alone")
-		s.Add("a")
-		<-heard
-		require.Equal(t, 2, m.Connections())
-	})
-}
+func (d downs) Subscribed(string)      {}
+func (d downs) Message(string, string) {}
+func (d downs) Down(err error)         { d <- err }
 
-func TestASubscriptionThatIsKilledComesBackWithItsChannels(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
-		s.Add("a")
-		require.Equal(t, "subscribed a", <-heard)
-		clients := m.Clients()
-		clients[len(clients)-1].Drop()
-		require.Equal(t, "down", <-heard)
-		require.Equal(t, "subscribed a", <-heard)
-		publish(t, m, "a", "1")
-		require.Equal(t, "a: 1", <-heard)
-	})
-}
-
-func TestASubscriptionOutlivesAStoppedMaster(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
-		s.Add("a")
-		<-heard
-		m.Stop()
-		require.Equal(t, "down", <-heard)
-		synctest.Wait()
-		require.NoError(t, m.Restart(false))
-		for word := <-heard; word != "subscribed a"; word = <-heard {
-			require.Equal(t, "down", word)
-		}
-	})
-}
-
-func TestASubscriptionOnASilentConnectionIsDialledAgainAfterTwoPings(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
-		s.Add("a")
-		<-heard
-		began := time.Now()
-		m.Freeze()
-		require.Equal(t, "down", <-heard)
-		require.LessOrEqual(t, time.Since(began), 3*pingEvery)
-		m.Unfreeze()
-		require.Equal(t, "subscribed a", <-heard)
-	})
-}
-
-func TestAnIdleSubscriptionIsPingedAndStays(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
-		s.Add("a")
-		<-heard
-		time.Sleep(time.Minute) // virtual
-		synctest.Wait()
-		require.Empty(t, heard)
-		require.GreaterOrEqual(t, m.Commands()["PING"], 10)
-	})
-}
-
-// A subscription without channels ends, with its connection and its goroutine. It is made again
-// when a channel is added.
-func TestASubscriptionThatIsNotWantedAnyMoreEnds(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
-		for range 3 {
-			s.Add("a")
-			require.Equal(t, "subscribed a", <-heard)
-			require.Equal(t, 2, m.Connections())
-			s.Remove("a")
-			time.Sleep(3 * time.Second)
-			s.Add("b") // soon after: the same connection serves it
-			require.Equal(t, "subscribed b", <-heard)
-			s.Remove("b")
-			time.Sleep(2 * pingEvery)
+// docs/dev/hazards.md H111: this also holds for the subscription's connection.
+func TestWhatASubscriptionSaysIsNotTheCallersDeadline(t *testing.T) {
+	for name, fault := range map[string]func(m *fakeredis.Master){
+		"silent, and then a mute server": func(m *fakeredis.Master) { m.Freeze() },
+		"stopped":                        func(m *fakeredis.Master) { m.Stop() },
+		"no right to subscribe":          func(m *fakeredis.Master) { m.Deny("SUBSCRIBE") },
+	} {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			heard := make(downs, 100)
+			s := voterOf(n).Subscribe(heard)
+			defer s.Close()
 			synctest.Wait()
-			require.Equal(t, 1, m.Connections())
-			require.False(t, s.(*subscription).running)
-			require.Empty(t, heard)
-		}
-	})
+			fault(m)
+			s.Add("a")
+			for range 3 {
+				err := <-heard
+				require.Error(t, err, name)
+				require.NotErrorIs(t, err, context.DeadlineExceeded, name)
+				require.NotErrorIs(t, err, context.Canceled, name)
+			}
+		})
+	}
 }
 
-// The connection is dead, and channels change all the time. The node must notice it all the same.
-func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
-	subscribing(t, func(m *fakeredis.Master, s command.Subscription, heard diary) {
+func TestARefusedSubscriptionIsReportedAndTriedAgainAfterHalfAMinute(t *testing.T) {
+	lines := make(chan string, 100)
+	inBubble(t, func(c *Config) {
+		c.Logger = slog.New(handler(func(msg string) { lines <- msg }))
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		synctest.Wait()
+		m.Deny("SUBSCRIBE")
+		heard := make(diary, 1000)
+		s := voterOf(n).Subscribe(heard)
+		defer s.Close()
+		const tries = 4
+		for range (tries - 1) * 30 * 2 { // waiters come and go
+			s.Add("a")
+			time.Sleep(250 * time.Millisecond)
+			s.Remove("a")
+			time.Sleep(250 * time.Millisecond)
+		}
 		s.Add("a")
-		<-heard
-		m.Freeze()
-		began := time.Now()
-		for len(heard) == 0 {
-			time.Sleep(time.Second)
-			s.Add(time.Since(began).String())
-			require.LessOrEqual(t, time.Since(began), 3*pingEvery)
+		synctest.Wait()
+		require.Equal(t, tries, count(m, "SUBSCRIBE"))
+		require.Len(t, heard, tries)
+		require.Equal(t, 1, m.Connections())
+		require.Equal(t, command.Granted, pinging().outcome(t, n), "the node itself is well")
+
+		m.Deny()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 2, m.Connections())
+		for range tries {
+			require.Equal(t, "down", <-heard)
 		}
-		require.Equal(t, "down", <-heard)
-		m.Unfreeze()
+		require.Equal(t, "subscribed a", <-heard)
+		logged := map[string]int{}
+		for len(lines) > 0 {
+			logged[<-lines]++
+		}
+		require.Equal(t, map[string]int{"redlock node: connected": 1, "redlock node: server refuses SUBSCRIBE, so waiters poll, and may wait long beside processes with the right": 1}, logged)
 	})
 }
 
-// A waiter for one more name takes no time for the names of all others.
-func TestSubscribingTakesTimeForTheNewChannelsOnly(t *testing.T) {
-	const many = 10_000
-	// A connection without a writer.
-	s := &subscription{wanted: make(map[string]bool), wake: signal.New(), running: true}
-	began := time.Now()
-	channels := make([]string, many)
-	for i := range channels {
-		channels[i] = strconv.Itoa(i)
-		s.Add(channels[i])
+// A subscription needs neither facts nor scripts.
+func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
+	greeting := func(t *testing.T, m *fakeredis.Master, n *Node) []string {
+		t.Helper()
+		synctest.Wait()
+		m.ForgetLog()
+		s := voterOf(n).Subscribe(make(diary, 10))
+		defer s.Close()
+		s.Add("a")
+		synctest.Wait()
+		return names(m)
 	}
-	join, _ := s.pendingChanges()
-	require.Len(t, join, many)
-	all := time.Since(began)
-	s.resetSent()
-	join, _ = s.pendingChanges()
-	require.Len(t, join, many, "on a new connection all of them")
-	began = time.Now()
-	for _, channel := range channels {
-		s.Remove(channel)
-		s.Add(channel)
-		join, leave := s.pendingChanges()
-		require.Equal(t, []any{channel}, join)
-		require.Empty(t, leave, "it is wanted again")
+	onMaster(t, func(m *fakeredis.Master) { m.RequireAuth("user", "secret") }, func(c *Config) {
+		c.Username, c.Password, c.Database = "user", "secret", 3
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		require.Equal(t, []string{"AUTH", "SELECT", "CLIENT SETNAME", "SUBSCRIBE"}, greeting(t, m, n))
+	})
+	wrapping(t, servicePool, func(t *testing.T, m *fakeredis.Master, _ *redis.Pool, n *Node) {
+		require.Equal(t, []string{"CLIENT SETNAME", "CLIENT SETNAME", "SUBSCRIBE"}, greeting(t, m, n), "the service's, and ours")
+	})
+}
+
+func TestCloseOfASubscriptionDoesNotWaitForAFrozenMaster(t *testing.T) {
+	for _, connected := range []bool{true, false} {
+		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			if !connected {
+				m.Freeze()
+			}
+			s := voterOf(n).Subscribe(make(downs, 100))
+			s.Add("a")
+			synctest.Wait()
+			m.Freeze()
+			began := time.Now()
+			s.Close()
+			require.Zero(t, time.Since(began))
+		})
 	}
-	require.Less(t, time.Since(began), time.Second/2+50*all)
 }

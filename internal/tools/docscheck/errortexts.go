@@ -19,8 +19,9 @@ const errorPage = "docs/errors.md"
 
 // errorSources are the folders whose texts users see.
 var errorSources = []string{
-	"redlock", "pool", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/transport", "internal/env",
-	"internal/claim", "internal/nodelist", "cmd/redlock", "cmd/redlock/internal/process", "contrib/schedlock", "contrib/sqlfence",
+	"redlock", "pool", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/pubsub", "internal/transport",
+	"internal/env", "internal/claim", "internal/nodelist", "cmd/redlock", "cmd/redlock/internal/process", "contrib/schedlock",
+	"contrib/sqlfence",
 }
 
 // checkErrors compares the page of errors with the sources. Each exported error, each line of the log and
@@ -184,7 +185,7 @@ func (r *textReader) printed(name string, call *ast.CallExpr) (arg int, prefix s
 	switch {
 	case r.folder == "redlock" && slices.Contains([]string{"warn", "info", "report"}, name):
 		return 0, "redlock: ", true
-	case r.folder == "pool" && name == "log":
+	case slices.Contains([]string{"pool", "internal/pubsub"}, r.folder) && name == "log":
 		return 0, "redlock node: ", true
 	case !strings.HasPrefix(r.folder, "cmd/redlock") || ownStage.MatchString(file):
 		return 0, "", false

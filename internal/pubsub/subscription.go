@@ -1,4 +1,4 @@
-package pool
+package pubsub
 
 import (
 	"context"
@@ -6,18 +6,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
-// subscription is a separate connection for pub/sub, which a pipelined connection cannot carry.
+// Subscription is a separate connection for pub/sub, which a pipelined connection cannot carry.
 // It is dialled when the first channel is added, and again, with backoff, when it ends. It is
 // closed some seconds after the last channel was removed. A server that refuses to subscribe is
-// asked again after 30 s. A subscription is safe for concurrent use, and only Close waits.
-type subscription struct {
-	node     *Node
+// asked again after 30 s. A Subscription is safe for concurrent use, and only Close waits.
+type Subscription struct {
+	dial     func(ctx context.Context) (*transport.Conn, error)
 	listener command.Listener
+	log      func(msg string, err error)
+	clock    clock.Clock
 	life     context.Context
 	end      context.CancelFunc
 	done     sync.WaitGroup
@@ -34,10 +38,15 @@ type subscription struct {
 	closed  bool
 }
 
-func newSubscription(n *Node, listener command.Listener) *subscription {
-	life, end := context.WithCancel(n.life)
-	return &subscription{
-		node: n, listener: listener, life: life, end: end, redial: transport.NewRedial(n.settings),
+// New makes a Subscription without channels, which ends with life at the latest. dial returns a connection that was
+// greeted. Of the settings it uses the pauses between dials, and the clock.
+func New(
+	life context.Context, s *transport.Settings, dial func(ctx context.Context) (*transport.Conn, error),
+	listener command.Listener, log func(msg string, err error),
+) *Subscription {
+	life, end := context.WithCancel(life)
+	return &Subscription{
+		dial: dial, listener: listener, log: log, clock: s.Clock, life: life, end: end, redial: transport.NewRedial(s),
 		wake: signal.New(), wanted: make(map[string]bool),
 	}
 }
@@ -45,7 +54,7 @@ func newSubscription(n *Node, listener command.Listener) *subscription {
 // Add subscribes to a channel. It starts the connection if necessary. The goroutine is
 // started under the mutex, so Close, which sets closed under it, either prevents the start or
 // waits for the goroutine.
-func (s *subscription) Add(channel string) {
+func (s *Subscription) Add(channel string) {
 	s.mu.Lock()
 	// A channel that is already wanted keeps its mark: it was sent, or will be.
 	if _, ok := s.wanted[channel]; !ok {
@@ -62,7 +71,7 @@ func (s *subscription) Add(channel string) {
 }
 
 // Remove unsubscribes from a channel. Some of its messages may still arrive.
-func (s *subscription) Remove(channel string) {
+func (s *Subscription) Remove(channel string) {
 	s.mu.Lock()
 	if sent, ok := s.wanted[channel]; ok {
 		delete(s.wanted, channel)
@@ -76,7 +85,7 @@ func (s *subscription) Remove(channel string) {
 }
 
 // Close ends the connection and waits until the listener is no longer called.
-func (s *subscription) Close() {
+func (s *Subscription) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -90,10 +99,10 @@ func (s *subscription) Close() {
 const refusedPause = 30 * time.Second
 
 // run connects while there are channels, until ctx is done.
-func (s *subscription) run(ctx context.Context) { s.redial.Run(ctx, s.dialAndServe) }
+func (s *Subscription) run(ctx context.Context) { s.redial.Run(ctx, s.dialAndServe) }
 
 // dialAndServe makes one connection and serves it.
-func (s *subscription) dialAndServe(ctx context.Context) transport.Next {
+func (s *Subscription) dialAndServe(ctx context.Context) transport.Next {
 	if !s.keepRunning() {
 		return transport.Never
 	}
@@ -102,7 +111,7 @@ func (s *subscription) dialAndServe(ctx context.Context) transport.Next {
 	s.refused = s.refused && heard == 0
 	// A server that breaks the limits is dialled more and more rarely, because each time it may
 	// cost memory.
-	if errors.Is(err, ErrReplyLimit) {
+	if errors.Is(err, resp.ErrLimit) {
 		s.redial.Violated(heard)
 	} else {
 		s.redial.Ended(heard)
@@ -115,10 +124,10 @@ func (s *subscription) dialAndServe(ctx context.Context) transport.Next {
 	s.listener.Down(transport.WithoutContext(err))
 	if errors.Is(err, errRefused) {
 		if !s.refused {
-			s.node.log("server refuses SUBSCRIBE, so waiters poll, and may wait long beside processes with the right", err)
+			s.log("server refuses SUBSCRIBE, so waiters poll, and may wait long beside processes with the right", err)
 		}
 		s.refused = true
-		transport.Pause(ctx, s.node.cfg.Clock, refusedPause)
+		transport.Pause(ctx, s.clock, refusedPause)
 		return transport.AtOnce
 	}
 	return transport.AfterPause
@@ -126,7 +135,7 @@ func (s *subscription) dialAndServe(ctx context.Context) transport.Next {
 
 // keepRunning reports whether another connection is needed. It decides under the mutex of Add:
 // after false the next Add starts a new goroutine.
-func (s *subscription) keepRunning() bool {
+func (s *Subscription) keepRunning() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = len(s.wanted) > 0
@@ -134,7 +143,7 @@ func (s *subscription) keepRunning() bool {
 }
 
 // hasChannels reports whether there are channels.
-func (s *subscription) hasChannels() bool {
+func (s *Subscription) hasChannels() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.wanted) > 0
@@ -142,15 +151,15 @@ func (s *subscription) hasChannels() bool {
 
 // serve runs one connection until it ends. It returns how long the connection lasted, or 0 if
 // nothing was received.
-func (s *subscription) serve(ctx context.Context) (heard time.Duration, err error) {
-	c, err := s.node.dialReady(ctx)
+func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err error) {
+	c, err := s.dial(ctx)
 	if err != nil {
 		return 0, err
 	}
-	began := s.node.cfg.Clock.Now()
-	p := &pubsubConn{s: s, raw: c}
+	began := s.clock.Now()
+	p := &conn{s: s, raw: c}
 	// The end of ctx closes the socket, which ends both goroutines below.
-	stop := context.AfterFunc(ctx, func() { c.End(ErrClosed) })
+	stop := context.AfterFunc(ctx, func() { c.End(ctx.Err()) })
 	defer stop()
 	// Before the writer starts: the new connection has no channel yet. The signal then makes the
 	// writer subscribe to all.
@@ -165,16 +174,16 @@ func (s *subscription) serve(ctx context.Context) (heard time.Duration, err erro
 	// Only now, when neither goroutine uses the connection.
 	c.Close()
 	if p.received.Load() > 0 {
-		heard = s.node.cfg.Clock.Now().Sub(began)
+		heard = s.clock.Now().Sub(began)
 	}
-	if errors.Is(err, ErrReplyLimit) {
+	if errors.Is(err, resp.ErrLimit) {
 		return heard, err // redigo closes the socket before read returns, so the writer may have failed first
 	}
 	return heard, c.Err()
 }
 
 // resetSent marks all channels as not yet subscribed on a new connection.
-func (s *subscription) resetSent() {
+func (s *Subscription) resetSent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.added, s.dropped = s.added[:0], nil
@@ -187,7 +196,7 @@ func (s *subscription) resetSent() {
 // pendingChanges returns the channels to subscribe and to unsubscribe, and marks them as sent. A
 // channel that was added again after its removal is not unsubscribed. It takes no time for the
 // channels that have not changed: there may be thousands.
-func (s *subscription) pendingChanges() (join, leave []any) {
+func (s *Subscription) pendingChanges() (join, leave []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ch := range s.added {

@@ -1,4 +1,4 @@
-package pool
+package pubsub
 
 import (
 	"cmp"
@@ -22,23 +22,23 @@ const pingEvery = 5 * time.Second
 // errUnwanted ends a connection without channels.
 var errUnwanted = errors.New("no channels")
 
-// pubsubConn is one connection of a subscription. Two goroutines use it: write alone writes to
+// conn is one connection of a subscription. Two goroutines use it: write alone writes to
 // it, and read alone reads. End, which either may call, ends both.
-type pubsubConn struct {
-	s        *subscription
+type conn struct {
+	s        *Subscription
 	raw      *transport.Conn
 	received atomic.Int64 // replies received
 }
 
 // write writes all commands: subscriptions when they change, and pings.
-func (pc *pubsubConn) write() {
+func (pc *conn) write() {
 	// No count of replies is negative, so the first interval never counts as silent: the handshake
 	// has just been answered.
 	before := int64(-1)
 	for {
-		// The interval is measured by the node's clock, so a suspended machine checks the
+		// The interval is measured by the clock, so a suspended machine checks the
 		// connection soon after it wakes up.
-		over, stop := timer.After(pc.s.node.cfg.Clock, pingEvery)
+		over, stop := timer.After(pc.s.clock, pingEvery)
 		err := pc.writeUntil(over)
 		stop()
 		if err == nil {
@@ -56,7 +56,7 @@ func (pc *pubsubConn) write() {
 
 // writeUntil writes the changes of the channels until over. Without that bound, channels that
 // change all the time would prevent the check of the connection.
-func (pc *pubsubConn) writeUntil(over <-chan struct{}) error {
+func (pc *conn) writeUntil(over <-chan struct{}) error {
 	for {
 		select {
 		case <-pc.raw.Dead():
@@ -74,19 +74,19 @@ func (pc *pubsubConn) writeUntil(over <-chan struct{}) error {
 
 // checkAlive sends a ping. It ends the connection if there are no channels, or if nothing was
 // received since the last call.
-func (pc *pubsubConn) checkAlive(before, now int64) error {
+func (pc *conn) checkAlive(before, now int64) error {
 	switch {
 	case !pc.s.hasChannels():
 		return errUnwanted
 	case now == before:
-		return ErrSilent
+		return transport.ErrSilent
 	}
 	return pc.send("PING")
 }
 
 // writeChanges subscribes to the channels that were added and unsubscribes from those that were
 // removed, each in one command.
-func (pc *pubsubConn) writeChanges() error {
+func (pc *conn) writeChanges() error {
 	join, leave := pc.s.pendingChanges()
 	var errs []error
 	if len(join) > 0 {
@@ -99,7 +99,7 @@ func (pc *pubsubConn) writeChanges() error {
 }
 
 // send writes one command at once: the subscription has few, and nothing to gain from batches.
-func (pc *pubsubConn) send(command string, args ...any) error {
+func (pc *conn) send(command string, args ...any) error {
 	if err := pc.raw.Send(command, args); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (pc *pubsubConn) send(command string, args ...any) error {
 }
 
 // read passes messages to the listener until the connection ends.
-func (pc *pubsubConn) read() error {
+func (pc *conn) read() error {
 	for {
 		r, err := pc.raw.Receive()
 		if err = cmp.Or(err, r.Err); err != nil {
@@ -125,7 +125,7 @@ var errRefused = errors.New("pool: server refuses to subscribe")
 
 // refusal distinguishes such an end from others. An error after other replies belongs to a later
 // command, such as UNSUBSCRIBE: the next connection may subscribe.
-func (pc *pubsubConn) refusal(err error) error {
+func (pc *conn) refusal(err error) error {
 	code := resp.Code(err)
 	lasts := code == "NOPERM" || code == "NOAUTH" || code == "ERR"
 	if lasts && pc.received.Load() == 0 {
@@ -136,7 +136,7 @@ func (pc *pubsubConn) refusal(err error) error {
 
 // receive passes a message, or the confirmation of a subscription, to the listener. It ignores
 // everything else, such as replies to pings.
-func (pc *pubsubConn) receive(reply any) {
+func (pc *conn) receive(reply any) {
 	list, ok := reply.([]any)
 	if !ok || len(list) < 3 {
 		return // a pong
