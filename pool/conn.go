@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -18,7 +19,7 @@ import (
 type pipeConn struct {
 	pipeline *pipeline
 	raw      *transport.Conn
-	facts    facts // changed by the reader, under pipeline.mu
+	facts    session.Facts // changed by the reader, under pipeline.mu
 
 	wake   signal.Signal // wakes the writer: see wakeLocked
 	writer sync.WaitGroup
@@ -53,8 +54,8 @@ type incoming struct {
 
 // newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
 // fit is decided here, before any command can reach it.
-func newPipeConn(pl *pipeline, s *transport.Conn, f facts) *pipeConn {
-	unfit := unfitError(pl.node.kind.faults(f.Facts))
+func newPipeConn(pl *pipeline, s *transport.Conn, f session.Facts) *pipeConn {
+	unfit := session.Unfit(pl.node.kind.faults(f.Facts))
 	pc := &pipeConn{
 		pipeline: pl, raw: s, facts: f, wake: signal.New(),
 		merge: newMergeStates(pl.node), admission: admission{unfit: unfit},

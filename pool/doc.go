@@ -37,12 +37,11 @@ package pool
 // Dialling and the state of the server:
 //
 //	handshake.go          what is read before the first command
-//	facts.go, fitness.go  what INFO says, and whether the server may vote
 //	health_check.go       its checks
 //	voting.go             whether the node votes now
 //	door.go               connections for the doctor and the command
 //	guard.go              the restart guard's marker on a connection
-//	guard_history.go      what a pipeline remembers of it across connections; guard_errors.go: its errors
+//	guard_history.go      what a pipeline remembers of it across connections
 //
 // Kinds of nodes:
 //
@@ -58,4 +57,5 @@ package pool
 //	cluster_masters.go    all masters, and a ping to each
 //
 // Package internal/command has the commands and replies, internal/reply what a server's reply means, and
-// internal/transport the connections: dialling, the greeting, bounds. Package internal/pubsub has subscriptions.
+// internal/transport the connections: dialling, the greeting, bounds. Package internal/pubsub has subscriptions,
+// and internal/session says what a server's facts mean.

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
@@ -51,6 +52,19 @@ func init() {
 		}
 		return ok
 	}
+}
+
+// QuarantineError reports that a healthy node does not vote yet, because the restart guard quarantines
+// it.
+type QuarantineError struct {
+	Node string
+	// Remaining is how much longer the quarantine lasts, from when the error was made.
+	Remaining time.Duration
+}
+
+// Error returns the rest of the quarantine and its cause.
+func (e *QuarantineError) Error() string {
+	return fmt.Sprintf("quarantined for %v more: it was started, emptied or promoted, or is new", e.Remaining.Round(time.Millisecond))
 }
 
 // noAnswerReason returns why a written command got no reply.

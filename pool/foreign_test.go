@@ -21,6 +21,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
+	"github.com/quorumlock/go-redlock/internal/session"
 )
 
 // planted sets a terminal's colour, reverses the direction of its text, and is long.
@@ -65,11 +66,11 @@ func TestAGuardMismatchBeginsWithTheRemedyAndShowsNoMarker(t *testing.T) {
 	ours := guard.New(time.Minute, []string{"n"})
 	theirs := guard.New(2*time.Minute, []string{"n", "m"}).Marker("run-of-the-server", "0", "n")
 	for text, err := range map[string]error{
-		"pool: use WithRestartGuard (redlock --guard) with a maxTTL of 2m0s, or name the node in WithUnsafeNodes": errGuardedNode("n", theirs),
-		"pool: use WithRestartGuard (redlock --guard), or name the node in WithUnsafeNodes":                       errGuardedNode("n", planted),
+		"pool: use WithRestartGuard (redlock --guard) with a maxTTL of 2m0s, or name the node in WithUnsafeNodes": session.GuardedNode("n", theirs),
+		"pool: use WithRestartGuard (redlock --guard), or name the node in WithUnsafeNodes":                       session.GuardedNode("n", planted),
 		"pool: give all clients the same settings: n is guarded by clients with other ones (maxTTL is 2m0s there and 1m0s here; " +
-			"the list of the nodes' names is another one)": errForeignMarker("n", theirs, ours),
-		"pool: stop all clients, wait for the longest TTL, and delete n's key redlock:guard": errForeignMarker("n", planted, ours),
+			"the list of the nodes' names is another one)": session.ForeignMarker("n", theirs, ours),
+		"pool: stop all clients, wait for the longest TTL, and delete n's key redlock:guard": session.ForeignMarker("n", planted, ours),
 	} {
 		require.True(t, strings.HasPrefix(err.Error(), text), err)
 		require.ErrorIs(t, err, command.ErrGuardMismatch)

@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/session"
 )
 
 // guardState is what one connection knows of the node's state under the restart guard.
@@ -153,10 +154,10 @@ func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 		g.votes = true
 		return
 	case rep.MarkerStatus.Status == guard.Foreign:
-		g.why = errForeignMarker(n.cfg.Name, rep.MarkerStatus.Marker, g.settings())
+		g.why = session.ForeignMarker(n.cfg.Name, rep.MarkerStatus.Marker, g.settings())
 		return
 	case rep.MarkerStatus.Status == guard.NoMaster:
-		g.why = errMarkerNoMaster(n.cfg.Name)
+		g.why = session.NoMaster(n.cfg.Name)
 		return
 	}
 	full, history := g.settings().Quarantine(n.cfg.Name), &g.conn.pipeline.history

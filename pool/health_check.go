@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/session"
 )
 
 // How often a connection's server is checked: REPLICAOF by hand keeps connections open, and a
@@ -67,7 +68,7 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 	case member.Guard == nil && pc.facts.Marker != "" && c.Informational:
 		return nil
 	case member.Guard == nil && pc.facts.Marker != "":
-		return errGuardedNode(n.cfg.Name, pc.facts.Marker)
+		return session.GuardedNode(n.cfg.Name, pc.facts.Marker)
 	case pc.joined:
 		return nil
 	}
@@ -157,14 +158,14 @@ func (pc *pipeConn) onInfo(reply any, err error) {
 	// A copy: the facts in use change only under the mutex, and only if the server is still the
 	// same.
 	next := pc.facts
-	next.parse(reply, err)
+	next.ReadInfo(reply, err)
 	// An unreadable INFO does not show another server. It makes the server unfit below.
 	if next.Unread == "" && !next.SameServer(pc.facts.Facts) {
 		pc.raw.End(errRoleChanged)
 		return
 	}
 	// Computed before the lock, because it builds texts.
-	unfit := unfitError(pc.pipeline.node.kind.faults(next.Facts))
+	unfit := session.Unfit(pc.pipeline.node.kind.faults(next.Facts))
 	pc.pipeline.mu.Lock()
 	pc.facts, pc.unfit = next, unfit
 	pc.health.why = nil
@@ -184,4 +185,13 @@ func (pc *pipeConn) roleChanged(err error) bool {
 // its data.
 func isRoleChange(code string) bool {
 	return code == "READONLY" || code == "MASTERDOWN" || code == "LOADING"
+}
+
+// noteForgetful logs once that a server of the node forgets in a restart what it acknowledged, if the Locker
+// has no restart guard. INFO shows whether there is an append-only file, and not when it is
+// written: of that only the doctor knows.
+func (n *Node) noteForgetful(f command.Facts) {
+	if n.membership().Guard == nil && !f.AOF && !n.whole.count.forgetful.Swap(true) {
+		n.whole.log("may forget locks", errors.New(n.label+" "+command.Forgets+command.Durability(f)))
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/session"
 )
 
 // kind is where a node differs from a master at a fixed address. A master has the kind single, and
@@ -81,7 +82,7 @@ func (single) connEnded(*pipeline) {}
 func (single) severalSlots() bool { return true }
 
 func (k single) faults(f command.Facts) []command.Fault {
-	return faultsOf(k.node.label, k.node.cfg.Database, f)
+	return session.Faults(k.node.label, k.node.cfg.Database, f)
 }
 
 func (k single) servers(context.Context) (door.Servers, error) {

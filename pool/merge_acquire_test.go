@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -460,7 +461,7 @@ func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
 // A batch counts all commands that are set aside.
 func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()})
-	k := newPipeConn(newPipeline(n), &transport.Conn{}, facts{Facts: sound()})
+	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
 	k.loaded = ^command.ScriptSet(0)
 	for i := range 2 * maxBatch {
 		c := announcing("T", fmt.Sprint("k", i))

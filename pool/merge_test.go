@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -175,7 +176,7 @@ func everyBatch(t *testing.T, kinds []func() *call, length int) {
 		batches *= len(kinds)
 	}
 	for which := range batches {
-		k := newPipeConn(newPipeline(n), &transport.Conn{}, facts{Facts: sound()})
+		k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
 		k.loaded = ^command.ScriptSet(0)
 		position := map[*command.Command]int{}
 		for i, left := 0, which; i < length; i, left = i+1, left/len(kinds) {
@@ -470,7 +471,7 @@ func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
 
 func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()})
-	k := newPipeConn(newPipeline(n), &transport.Conn{}, facts{Facts: sound()})
+	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
 	k.loaded = ^command.ScriptSet(0)
 	for i := range 200 {
 		k.pipeline.queue.push(&announcing("T", strings.Repeat("x", 64<<10)+string(rune('A'+i))).Command)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -71,7 +72,7 @@ const (
 
 // add remembers an acquire that was unanswered when its connection ended, and reports false if there
 // is no room for it.
-func (o *unackedAcquires) add(c *command.Command, f facts) bool {
+func (o *unackedAcquires) add(c *command.Command, f session.Facts) bool {
 	if len(o.tokens) >= maxUnacked {
 		return false
 	}
@@ -80,7 +81,7 @@ func (o *unackedAcquires) add(c *command.Command, f facts) bool {
 	}
 	o.some.Store(true)
 	o.tokens[c.Token()] = &unackedAcquire{token: c.Token(), keys: slices.Clone(c.Keys), ttl: c.TTL, until: noDeadline}
-	old := deadConn{f.clientID, f.RunID}
+	old := deadConn{f.ClientID, f.RunID}
 	if _, known := o.conns[old]; !known && len(o.conns) >= maxDeadConns-1 {
 		old = deadConn{} // one of many that are not killed
 	}
@@ -221,7 +222,7 @@ func newSweep(batch []*unackedAcquire) *command.Command {
 // killDeadConns ends the connections to the same server process that ended with an acquire
 // unanswered. When all are gone, nothing needs a sweep: the server will never execute what it
 // has not executed by then. If the run ID differs, the old connections ended with their process.
-func (pl *pipeline) killDeadConns(ctx context.Context, s *transport.Conn, f facts) error {
+func (pl *pipeline) killDeadConns(ctx context.Context, s *transport.Conn, f session.Facts) error {
 	// The map is taken under mu and read without it, because each kill waits for the server.
 	// Nothing is added meanwhile: only detach adds, and it runs on this goroutine.
 	pl.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -177,7 +178,7 @@ func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 	const beyond = 50
 	n := newNode(&Config{Clock: clock.Runtime()})
 	l := newPipeline(n)
-	k := newPipeConn(l, &transport.Conn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newPipeConn(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	for i := range maxUnacked + beyond {
 		k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
 	}
@@ -315,7 +316,7 @@ func TestWhatIsKnownOfLostConnectionsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeline(n)
 		for i := range 10 * maxDeadConns {
-			k := newPipeConn(l, &transport.Conn{}, facts{clientID: int64(i + 1), Facts: command.Facts{RunID: "r", Role: "master"}})
+			k := newPipeConn(l, &transport.Conn{}, session.Facts{ClientID: int64(i + 1), Facts: command.Facts{RunID: "r", Role: "master"}})
 			token := strconv.Itoa(i)
 			k.unanswered.push(&acquiring(token, time.Second, "k").Command)
 			l.detach(k)
@@ -335,7 +336,7 @@ func TestWhatIsKnownOfLostConnectionsIsBounded(t *testing.T) {
 func TestSeveralAcquiresOfOneLostConnectionAreOneConnection(t *testing.T) {
 	var o unackedAcquires
 	lost := func(clientID int64, token string) {
-		require.True(t, o.add(&acquiring(token, time.Second, "k").Command, facts{clientID: clientID, Facts: command.Facts{RunID: "r"}}))
+		require.True(t, o.add(&acquiring(token, time.Second, "k").Command, session.Facts{ClientID: clientID, Facts: command.Facts{RunID: "r"}}))
 	}
 	for i := range int64(maxDeadConns - 1) {
 		lost(i+1, "first/"+strconv.FormatInt(i, 10))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
 	join(n, command.Membership{})
-	k := newPipeConn(newPipeline(n), &transport.Conn{}, facts{Facts: sound()})
+	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
 	c := acquiring("A", longTTL, "k")
 	c.To = nil
 	require.NoError(t, k.admitLocked(&c.Command)) // the first command registers the server, which allocates

@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -353,7 +354,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = maxUnacked
 	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}))
-	k := newPipeConn(l, &transport.Conn{}, facts{clientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newPipeConn(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	// The shortest of each: a busy machine interrupts most turns. All turns do the same work, so too
 	// many looks at the orphans would be in all of them.
 	made, sorted := time.Hour, time.Hour

@@ -19,9 +19,9 @@ const errorPage = "docs/errors.md"
 
 // errorSources are the folders whose texts users see.
 var errorSources = []string{
-	"redlock", "pool", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/pubsub", "internal/transport",
-	"internal/env", "internal/claim", "internal/nodelist", "cmd/redlock", "cmd/redlock/internal/process", "contrib/schedlock",
-	"contrib/sqlfence",
+	"redlock", "pool", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/pubsub", "internal/session",
+	"internal/transport", "internal/env", "internal/claim", "internal/nodelist", "cmd/redlock", "cmd/redlock/internal/process",
+	"contrib/schedlock", "contrib/sqlfence",
 }
 
 // checkErrors compares the page of errors with the sources. Each exported error, each line of the log and

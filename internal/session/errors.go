@@ -1,9 +1,8 @@
-package pool
+package session
 
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
@@ -20,8 +19,9 @@ func (m mismatchError) Is(target error) bool {
 	return target == command.ErrGuardMismatch || target == command.ErrUnfit
 }
 
-// errGuardedNode: docs/dev/rules.md rule 17, docs/dev/hazards.md H112.
-func errGuardedNode(node, marker string) error {
+// GuardedNode returns why a client without the guard does not use a node with a marker (docs/dev/rules.md rule 17,
+// docs/dev/hazards.md H112).
+func GuardedNode(node, marker string) error {
 	maxTTL := ""
 	if m, err := guard.ParseMarker(marker); err == nil {
 		maxTTL = fmt.Sprintf(" with a maxTTL of %v", m.MaxTTL)
@@ -31,8 +31,8 @@ func errGuardedNode(node, marker string) error {
 		maxTTL, node, guard.Key))
 }
 
-// errForeignMarker: docs/dev/hazards.md H40.
-func errForeignMarker(node, marker string, ours *guard.Settings) error {
+// ForeignMarker returns why a node with a marker of other settings does not vote (docs/dev/hazards.md H40).
+func ForeignMarker(node, marker string, ours *guard.Settings) error {
 	m, err := guard.ParseMarker(marker)
 	if err != nil {
 		return mismatchError(fmt.Sprintf("stop all clients, wait for the longest TTL, and delete %s's key %s: it is no marker of this "+
@@ -43,21 +43,8 @@ func errForeignMarker(node, marker string, ours *guard.Settings) error {
 		"key %s", node, strings.Join(ours.Mismatches(m, node), "; "), m.MaxTTL, guard.Key))
 }
 
-// errMarkerNoMaster reports a replica. Its copy of the marker is that of its master, so it says
+// NoMaster reports a replica. Its copy of the marker is that of its master, so it says
 // nothing about the replica.
-func errMarkerNoMaster(node string) error {
+func NoMaster(node string) error {
 	return fmt.Errorf("pool: %w: %s is a replica, and the restart guard admits only masters: give the address of a master", command.ErrUnfit, node)
-}
-
-// QuarantineError reports that a healthy node does not vote yet, because the restart guard quarantines
-// it.
-type QuarantineError struct {
-	Node string
-	// Remaining is how much longer the quarantine lasts, from when the error was made.
-	Remaining time.Duration
-}
-
-// Error returns the rest of the quarantine and its cause.
-func (e *QuarantineError) Error() string {
-	return fmt.Sprintf("quarantined for %v more: it was started, emptied or promoted, or is new", e.Remaining.Round(time.Millisecond))
 }

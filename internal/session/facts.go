@@ -1,6 +1,7 @@
-package pool
+package session
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -11,19 +12,58 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
-// facts are what the handshake of a connection read: about the server, and about the connection
+// Facts are what the greeting of a connection read: about the server, and about the connection
 // itself. Its values are copies, so that they do not keep a whole reply in memory.
-type facts struct {
+type Facts struct {
 	command.Facts
-	clientID int64 // 0 if CLIENT ID is denied
+	ClientID int64 // 0 if CLIENT ID is denied
 }
 
-// parse reads the reply to INFO, or notes the error of a server that refused it. It starts from the
+// Questions returns the calls whose replies Read reads, in this order. The last one asks for the restart guard's
+// marker.
+func Questions(marker bool) []transport.Call {
+	calls := []transport.Call{
+		{Name: "CLIENT", Args: []any{"ID"}},
+		{Name: "CLIENT", Args: []any{"INFO"}},
+		{Name: "INFO"}, // all default sections, because INFO accepts several names since Redis 7 only
+	}
+	if marker {
+		calls = append(calls, transport.Call{Name: "GET", Args: []any{guard.Key}})
+	}
+	return calls
+}
+
+// Read reads the replies to Questions, of which some may be missing. It returns an error if the server can't vote
+// at all in its state.
+func (f *Facts) Read(replies []transport.Reply, selected int) (wrong error) {
+	for i, r := range replies {
+		err := unusable(r.Err)
+		switch i {
+		case 0:
+			// Without an ID the old connection cannot be killed later: see docs/dev/rules.md rule 6.
+			f.ClientID, _ = redis.Int64(r.Value, r.Err)
+		case 1:
+			f.Database = database(r.Value, r.Err, selected)
+		case 2:
+			if f.ReadInfo(r.Value, r.Err) {
+				err = errLoading
+			}
+		case 3:
+			f.readMarker(r.Value, r.Err)
+			err = nil // INFO reports all other errors of the server, and better
+		}
+		wrong = cmp.Or(wrong, err)
+	}
+	return wrong
+}
+
+// ReadInfo reads the reply to INFO, or notes the error of a server that refused it. It starts from the
 // values of an earlier reply: Unread must be reset. It reports whether the server still reads its data
 // from disk. INFO succeeds meanwhile; most other commands fail with LOADING.
-func (f *facts) parse(reply any, err error) (loading bool) {
+func (f *Facts) ReadInfo(reply any, err error) (loading bool) {
 	info, err := redis.String(reply, err)
 	if err != nil {
 		f.Unread = shownError(err)
@@ -45,9 +85,9 @@ func (f *facts) parse(reply any, err error) (loading bool) {
 	return command.InfoField(info, "loading") == "1"
 }
 
-// parseMarker reads the reply to GET of the marker. A missing marker is no error, but an empty one
+// readMarker reads the reply to GET of the marker. A missing marker is no error, but an empty one
 // is.
-func (f *facts) parseMarker(reply any, err error) {
+func (f *Facts) readMarker(reply any, err error) {
 	text, err := redis.Bytes(reply, err)
 	marker := guard.Text(text)
 	f.Marker, f.MarkerUnread = marker, ""
@@ -80,3 +120,21 @@ func database(reply any, err error, selected int) int {
 	}
 	return selected
 }
+
+// unusable returns an error if the server can't vote at all in its state, or if err is not one of
+// the server. A missing right is no such state: the examination reports it.
+func unusable(err error) error {
+	if err = resp.Clean(err); !resp.IsServerError(err) {
+		return err
+	}
+	switch resp.Code(err) {
+	// Such a server answers nothing else either. The dial fails, and is tried again later.
+	case "LOADING", "NOAUTH", "MASTERDOWN":
+		return err
+	}
+	return nil
+}
+
+// errLoading is the error of a server that reports in INFO that it is loading. A user that may not
+// load scripts learns it from no other reply.
+var errLoading error = &resp.ServerError{Code: "LOADING", Text: "LOADING the server is still loading its data"}

@@ -1,7 +1,6 @@
-package pool
+package session
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,10 +12,10 @@ import (
 // oldest is the first major version of Redis whose scripts and replication the rules rely on.
 const oldest = 5
 
-// faultsOf returns what is wrong with a server, by its facts and the configured database
+// Faults returns what is wrong with a server, by its facts and the configured database
 // (docs/dev/rules.md rule 18). It uses no clock and no network. An unreadable server has that one fault
 // only: the other facts are missing as well.
-func faultsOf(node string, database int, f command.Facts) []command.Fault {
+func Faults(node string, database int, f command.Facts) []command.Fault {
 	if f.Unread != "" || f.RunID == "" || f.Role == "" && f.Mode != "sentinel" {
 		return []command.Fault{unreadable(node, f)}
 	}
@@ -88,15 +87,6 @@ func addRole(add addFunc, f command.Facts) {
 	}
 }
 
-// noteForgetful logs once that a server of the node forgets in a restart what it acknowledged, if the Locker
-// has no restart guard. INFO shows whether there is an append-only file, and not when it is
-// written: of that only the doctor knows.
-func (n *Node) noteForgetful(f command.Facts) {
-	if n.membership().Guard == nil && !f.AOF && !n.whole.count.forgetful.Swap(true) {
-		n.whole.log("may forget locks", errors.New(n.label+" "+command.Forgets+command.Durability(f)))
-	}
-}
-
 // major returns the first number of a version, and 0 if it has none.
 func major(version string) int {
 	first, _, _ := strings.Cut(version, ".")
@@ -104,8 +94,8 @@ func major(version string) int {
 	return n
 }
 
-// unfitError returns why a server with these faults does not vote, and nil if it has none.
-func unfitError(all []command.Fault) error {
+// Unfit returns why a server with these faults does not vote, and nil if it has none.
+func Unfit(all []command.Fault) error {
 	if len(all) == 0 {
 		return nil
 	}

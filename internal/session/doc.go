@@ -1,0 +1,7 @@
+// Package session decides which commands a server may be sent, by what it said of itself. It has no clock, goroutine
+// or connection.
+//
+//	facts.go   Facts: what is asked in the greeting, and what the replies say
+//	faults.go  what is wrong with a server, by its facts
+//	errors.go  why the restart guard keeps a node from voting
+package session

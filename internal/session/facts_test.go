@@ -1,0 +1,82 @@
+package session
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/transport"
+)
+
+// A connection keeps facts. They must not keep the replies from which they were read.
+func TestNothingKeptOfAReplyKeepsTheReply(t *testing.T) {
+	const replies = 64
+	filler := strings.Repeat("x", 1<<20)
+	all := make([]Facts, replies)
+	before := liveHeap()
+	for i := range all {
+		all[i].ReadInfo([]byte("run_id:abc\r\nrole:master\r\nx:"+filler), nil)
+		all[i].readMarker([]byte("mark"+filler), nil)
+	}
+	require.Less(t, liveHeap(), before+4<<20)
+	require.Equal(t, "abc", all[0].RunID)
+	require.Len(t, all[0].Marker, 2<<10)
+}
+
+// Valkey has another name for the mode.
+func TestTheModeOfAServerIsReadFromValkeyToo(t *testing.T) {
+	for info, mode := range map[string]string{
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:sentinel\r\n":   "sentinel",
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:standalone\r\n": "standalone",
+		"redis_version:7.0.15\r\nredis_mode:cluster\r\n":                          "cluster",
+	} {
+		var f Facts
+		f.ReadInfo(info, nil)
+		require.Equal(t, mode, f.Mode)
+	}
+}
+
+// A reply that says that the server can't vote ends the dial, also where those behind it are missing. A missing right
+// does not.
+func TestAStateInWhichAServerCannotVoteEndsTheGreeting(t *testing.T) {
+	right, auth := redis.Error("NOPERM no right"), redis.Error("NOAUTH Authentication required.")
+	id, info := transport.Reply{Value: int64(7)}, transport.Reply{Value: []byte("run_id:abc\r\nrole:master\r\n")}
+	for what, c := range map[string]struct {
+		replies []transport.Reply
+		want    string
+	}{
+		"no reply":           {nil, ""},
+		"all is well":        {[]transport.Reply{id, {Value: []byte("id=7 db=3")}, info, {Err: redis.ErrNil}}, ""},
+		"without rights":     {[]transport.Reply{{Err: right}, {Err: right}, {Err: right}, {Err: right}}, ""},
+		"not authenticated":  {[]transport.Reply{{Err: auth}}, "NOAUTH"},
+		"the first counts":   {[]transport.Reply{id, {Err: auth}, {Err: redis.Error("LOADING x")}}, "NOAUTH"},
+		"INFO alone says so": {[]transport.Reply{id, {Err: right}, {Value: []byte("loading:1\r\n")}}, "LOADING"},
+		"only the marker":    {[]transport.Reply{id, {Err: right}, info, {Err: auth}}, ""},
+	} {
+		var f Facts
+		err := f.Read(c.replies, 2)
+		require.Equal(t, c.want, resp.Code(err), what)
+		if what == "all is well" {
+			require.Equal(t, Facts{Facts: command.Facts{RunID: "abc", Role: "master", Database: 3}, ClientID: 7}, f)
+		}
+		if what == "without rights" {
+			require.Equal(t, 2, f.Database)
+			require.Equal(t, "NOPERM no right", f.Unread)
+			require.Equal(t, "NOPERM no right", f.MarkerUnread)
+		}
+	}
+	require.Len(t, Questions(true), 4)
+	require.Len(t, Questions(false), 3)
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
