@@ -5,8 +5,8 @@ const (
 	least = -1 << 63
 )
 
-// Drift is the allowance by which a lease ends before its TTL, for clocks that run at different
-// rates (docs/dev/hazards.md H64). The zero value is no allowance.
+// Drift is the allowance by which a lease ends before its TTL, for clocks that run at different rates and for their
+// steps together (docs/dev/hazards.md H64). The zero value is no allowance.
 type Drift struct {
 	Factor float64 // fraction of the TTL, 0.01 for 1 %; negative counts as 0
 	Floor  int64   // nanoseconds, added to it; negative counts as 0
