@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func TestAnObserverIsToldOfTheLifeOfALockInOrder(t *testing.T) {
 		fl.answered()
 		door.Observe(l, o)
 		for i, m := range fl.masters { // no two will agree
-			m.Set(command.FencePrefix+"a", fmt.Sprint(l.set.wall()+1e9+int64(i)), 0)
+			m.Set(command.FencePrefix+"a", strconv.FormatInt(l.set.wall()+1e9+int64(i), 10), 0)
 		}
 		k := take(t, l, "a", 4*time.Second)
 		require.Equal(t, []string{"acquire, free", "confirm, held", "valid for 4s by acquire, fence true, majority true"}, o.take())

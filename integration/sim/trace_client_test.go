@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (c *tracedClient) Began(r *vote.Round) {
 	case command.Acquire:
 		hint := "-"
 		if q.Hint() != 0 {
-			hint = fmt.Sprint(q.Hint())
+			hint = strconv.FormatInt(q.Hint(), 10)
 		}
 		rest = fmt.Sprintf(" %d %s %s", x.ttl.Milliseconds(), hint, strings.Join(x.names, " "))
 	case command.Extend, command.Repair:
@@ -126,11 +127,12 @@ func (c *tracedClient) Decided(r *vote.Round, until clock.Instant, fence int64) 
 		voters = x.longestKept(voters, quorum.Majority(c.nodes))
 	}
 	slices.Sort(voters)
-	text := fmt.Sprintf("decide %s %d %d", x.name, until.Sub(x.began), fence)
+	var text strings.Builder
+	fmt.Fprintf(&text, "decide %s %d %d", x.name, until.Sub(x.began), fence)
 	for _, n := range voters {
-		text += fmt.Sprint(" ", n)
+		fmt.Fprint(&text, " ", n)
 	}
-	c.addLocked(&traceLine{text: text})
+	c.addLocked(&traceLine{text: text.String()})
 }
 
 func (t *trace) confirmedLocked(token string, node int, fence int64) bool {

@@ -212,22 +212,24 @@ func outcome(reply any, unmarked bool) string {
 }
 
 // statesIn describes what the reply of an inspection shows, and seenIn what a client made of it.
-func statesIn(reply []any) (text string) {
+func statesIn(reply []any) string {
+	var text strings.Builder
 	for i := 0; i < len(reply); i += 3 {
 		if value := fmt.Sprint(reply[i+1]); value != "" {
-			text += fmt.Sprintf("%d %s %d;", i/3, value, reply[i+2])
+			fmt.Fprintf(&text, "%d %s %d;", i/3, value, reply[i+2])
 		}
 	}
-	return text
+	return text.String()
 }
 
-func seenIn(states []command.KeyState) (text string) {
+func seenIn(states []command.KeyState) string {
+	var text strings.Builder
 	for i, s := range states {
 		if s.Value != "" {
-			text += fmt.Sprintf("%d %s %d;", i, s.Value, s.TTL.Milliseconds())
+			fmt.Fprintf(&text, "%d %s %d;", i, s.Value, s.TTL.Milliseconds())
 		}
 	}
-	return text
+	return text.String()
 }
 
 // verified returns the word for the reply of the script that decides about the marker.
