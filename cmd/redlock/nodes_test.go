@@ -56,7 +56,7 @@ func TestAListOfMastersThatCantBeReadIs64AndNotQuoted(t *testing.T) {
 		{"is empty", nil, []string{"--nodes-file", fileWith(t, " \n\n")}},
 		{"contains an empty URL", nil, []string{"--nodes-file", fileWith(t, good+",,"+good)}},
 		{"the name of a file, not a URL", nil, []string{"--nodes-file", good}},
-		{"the scheme must be", nil, []string{"--nodes-file", fileWith(t, "sesame\n")}},
+		{"no scheme: it begins with redis:", nil, []string{"--nodes-file", fileWith(t, "sesame\n")}},
 		{"the port must be", nil, []string{"--nodes-file", fileWith(t, good+"\nredis://:sesame@x:0\n")}},
 		{"listed twice", nil, []string{"--nodes-file", fileWith(t, good+"\n"+good)}},
 	} {
