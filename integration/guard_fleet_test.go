@@ -178,7 +178,7 @@ func TestTheListOfNodesAndMaxTTLAreChangedByTheProcedure(t *testing.T) {
 	for _, n := range servers { // the Locker above has begun quarantines on the new nodes
 		n.Do(t, "DEL", marker)
 	}
-	// 3. Admit the nodes. Who did not wait is refused by a lock that is still held.
+	// 3. Admit the nodes. An operator who did not wait is refused by a lock that is still held.
 	l = grown.client(t, nil, becomes)
 	_, err = doctor.Admit(t.Context(), l)
 	require.ErrorIs(t, err, doctor.ErrNotAdmitted)

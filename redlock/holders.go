@@ -25,7 +25,8 @@ type holderQuery struct {
 //
 // It makes no query if the waiter may assume the reason. Otherwise it queries the nodes that refused.
 // It also queries nodes that had not answered at the decision, if their answers can change the reason.
-// If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by the context or by Close changes no reason.
+// If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by
+// the context or by Close changes no reason.
 func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (verdict.Contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {

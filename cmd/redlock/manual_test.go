@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write docs/command.md anew: go generate ./cmd/redlock")
+	update = flag.Bool("update", false, "write docs/command.md again: go generate ./cmd/redlock")
 	pages  = flag.String("man", "", "write man pages into this folder: make man")
 )
 

@@ -89,7 +89,7 @@ func (w *Wrapped) connect(ctx context.Context) (redis.Conn, error) {
 	}
 	if err != nil {
 		if c != nil {
-			_ = c.Close() // nobody else would
+			_ = c.Close() // Dial has returned, so no other goroutine has it
 		}
 		return nil, ofWrapped(err)
 	}
