@@ -35,8 +35,12 @@ type task struct {
 }
 
 // crowd is how many goroutines of each process acquire names of their own, one of each process the same
-// name. So nodes merge commands of several names, whatever befalls them.
-const crowd = 16
+// name. All try at the same instants, a beat apart, so nodes merge commands of several names, whatever
+// befalls them.
+const (
+	crowd = 16
+	beat  = 50 * time.Millisecond
+)
 
 func TestMain(m *testing.M) {
 	contenders.Main(m, func(ctx context.Context, w task, log *contenders.Log) { w.run(ctx, log) })
@@ -96,7 +100,11 @@ func (c *contender) contend(ctx context.Context) {
 		} else {
 			c.hold(ctx, lock, from)
 		}
-		contenders.Idle(ctx, rand.N(20*time.Millisecond)) // gives other contenders a chance
+		pause := rand.N(20 * time.Millisecond) // gives other contenders a chance
+		if c.resource == nil {
+			pause = beat - contenders.Uptime()%beat
+		}
+		contenders.Idle(ctx, pause)
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,12 +90,62 @@ func unit(s settings) ([]command, error) {
 		dir := filepath.Dir(m)
 		commands = append(commands, test(dir, dir, "off", nil, []string{"./..."}))
 	}
-	if !selects(s.flags) {
-		// Under the race detector most searches of the model are left out.
-		flags := []string{"-race=false"}
-		commands = append(commands, command{what: "the model", dir: ".", env: []string{"GOWORK=off"}, argv: []string{"go", "test", "-json", flags[0], "./internal/model"}, flags: flags})
+	if !selects(s.flags) && raceOff(s.flags) == "" {
+		more, err := withoutRace()
+		return append(commands, more...), err
 	}
 	return commands, nil
+}
+
+// withoutRace returns what runs without the race detector: the model, of which most searches are left out under it,
+// and the tests in files for which it is off. They count allocations or simulate many processes, and find no race.
+func withoutRace() ([]command, error) {
+	test := func(what string, more ...string) command {
+		off := []string{"-race=false"}
+		return command{what: what, dir: ".", env: []string{"GOWORK=off"}, argv: slices.Concat([]string{"go", "test", "-json"}, off, more), flags: off}
+	}
+	names, packages, err := inFilesWithoutRace()
+	if err != nil {
+		return nil, err
+	}
+	return []command{
+		test("the model", "./internal/model"),
+		test("allocations and simulations", append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, packages...)...),
+	}, nil
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// inFilesWithoutRace returns the tests in such files of the library's module, and their packages.
+func inFilesWithoutRace() (names, packages []string, err error) {
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != "." || strings.HasPrefix(d.Name(), ".") && path != "." {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if !bytes.HasPrefix(text, []byte("//go:build !race\n")) {
+			return err
+		}
+		found := testFunc.FindAllSubmatch(text, -1)
+		for _, f := range found {
+			names = append(names, string(f[1]))
+		}
+		if len(found) > 0 {
+			packages = append(packages, "./"+filepath.Dir(path))
+		}
+		return err
+	})
+	slices.Sort(packages)
+	return names, slices.Compact(packages), err
 }
 
 // list returns the packages that a pattern names, also those that don't compile.

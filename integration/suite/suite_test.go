@@ -202,14 +202,23 @@ func TestTheCommandThatRepeatsATestHasItsModuleFlagsAndEnvironment(t *testing.T)
 	}
 }
 
-func TestTheModelRunsWithoutTheRaceDetectorAndIsRepeatedSo(t *testing.T) {
+func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	t.Chdir("../..")
 	t.Setenv(late.Variable, "")
 	all, err := unit(settings{flags: []string{"-race=true", "-short"}})
 	require.NoError(t, err)
 	assert.Equal(t, "GOWORK=off go test -race=true -short -count=1 -run '^TestX$' ./pool", repeat(all[0], module+"/pool", "TestX"))
-	model := all[len(all)-1]
+	model, files := all[len(all)-2], all[len(all)-1]
 	assert.Equal(t, "GOWORK=off go test -race=false -count=1 -run '^TestX$' ./internal/model", repeat(model, module+"/internal/model", "TestX"))
+	assert.Equal(t, "GOWORK=off go test -race=false -count=1 -run '^TestX$' ./pool", repeat(files, module+"/pool", "TestX"))
+	said := strings.Join(files.argv, " ")
+	assert.Contains(t, said, "TestProcessesTakeTurns|")
+	assert.Contains(t, said, " ./internal/waiting ./pool ./redlock")
+	assert.NotContains(t, said, "TestALongValueIsNotDownloaded", "its file has no such line")
+
+	all, err = unit(settings{flags: []string{"-race=false"}})
+	require.NoError(t, err)
+	assert.NotContains(t, all[len(all)-1].argv, "./internal/model", "it runs with the others")
 }
 
 func TestTheLateModeLeavesOutModulesThatCanHaveNoLateNode(t *testing.T) {
