@@ -54,9 +54,9 @@ type command struct {
 	flags []string // those of go test that a command that repeats one of its tests needs
 }
 
-// unit returns the tests that need no Docker, which run one after the other. Each module is tested with
-// the dependencies that users get.
-func unit(s settings) ([]command, error) {
+// unit returns the tests that need no Docker: those of the library, and beside them all others. Each module is
+// tested with the dependencies that users get.
+func unit(s settings) (stage, error) {
 	test := func(what, dir, work string, more, packages []string) command {
 		argv := append(append([]string{"go", "test", "-json", "-timeout", "20m"}, more...), s.flags...)
 		env := append([]string{"GOWORK=" + work}, lateEnv()...)
@@ -67,12 +67,11 @@ func unit(s settings) ([]command, error) {
 		return nil, err
 	}
 	program := test("the command", "cmd/redlock", own, nil, []string{"./..."})
-	// One package more than there are processors is tested at a time, because some tests wait.
-	more := []string{"-p", strconv.Itoa(processors() + 1)}
+	more := []string{"-p", strconv.Itoa(processors())}
 	took := tookBefore()
 	if late.On() { // the modules in contrib have no test whose nodes can be late
 		packages, err := lateable()
-		return []command{test("the library", ".", "off", more, took.longestFirst(packages)), program}, err
+		return stage{{test("the library", ".", "off", more, took.longestFirst(packages))}, {program}}, err
 	}
 	if s.cover != "" {
 		more = append(more, "-coverprofile="+s.cover, "-covermode=atomic")
@@ -81,20 +80,23 @@ func unit(s settings) ([]command, error) {
 	if err != nil {
 		return nil, err
 	}
-	commands := []command{test("the library", ".", "off", more, took.longestFirst(packages)), program}
+	library, others := test("the library", ".", "off", more, took.longestFirst(packages)), []command{program}
 	modules, err := filepath.Glob("contrib/*/go.mod")
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range modules {
 		dir := filepath.Dir(m)
-		commands = append(commands, test(dir, dir, "off", nil, []string{"./..."}))
+		others = append(others, test(dir, dir, "off", nil, []string{"./..."}))
 	}
 	if !selects(s.flags) && raceOff(s.flags) == "" {
-		more, err := withoutRace()
-		return append(commands, more...), err
+		without, err := withoutRace()
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, without...)
 	}
-	return commands, nil
+	return stage{{library}, others}, nil
 }
 
 // withoutRace returns what runs without the race detector: the model, of which most searches are left out under it,

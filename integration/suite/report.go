@@ -19,7 +19,7 @@ import (
 // quiet is how long nothing may be printed before a line says what runs.
 const quiet = 30 * time.Second
 
-// report prints what becomes of the tests. It gets the events of one command after the other.
+// report prints what becomes of the tests. It gets the events of several commands at the same time.
 type report struct {
 	to    io.Writer
 	began time.Time
@@ -54,9 +54,21 @@ func (r *report) scan(c command, printed io.Reader) error {
 	x, err := testjson.ScanTestOutput(testjson.ScanConfig{Stdout: printed, Handler: r, IgnoreNonJSONOutputLines: true})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.running)
+	maps.DeleteFunc(r.running, func(t test, _ time.Time) bool { return x.Package(t.pkg) != nil })
 	r.runs = append(r.runs, outcome{c, x})
 	return err
+}
+
+// ended notes the error of a command.
+func (r *report) ended(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case errors.Is(err, context.Canceled):
+		r.interrupted = true
+	case !errors.Is(err, errReported):
+		r.err = errors.Join(r.err, err)
+	}
 }
 
 // Event prints a line for each package that has ended and for each test that has failed.

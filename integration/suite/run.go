@@ -28,7 +28,7 @@ func runAll(ctx context.Context, s settings) (*report, error) {
 	if s.only != "unit" {
 		engine = dockerEngine(ctx)
 	}
-	commands, err := plan(s, engine)
+	stages, err := plan(s, engine)
 	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
@@ -41,15 +41,8 @@ func runAll(ctx context.Context, s settings) (*report, error) {
 	watching, done := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(watching) })
-	for _, c := range commands {
-		err := r.follow(ctx, c)
-		if errors.Is(err, context.Canceled) {
-			r.interrupted = true
-			break
-		}
-		if !errors.Is(err, errReported) {
-			r.err = errors.Join(r.err, err)
-		}
+	for _, one := range stages {
+		r.followAll(ctx, one)
 	}
 	done()
 	watch.Wait()
@@ -74,6 +67,19 @@ func runAll(ctx context.Context, s settings) (*report, error) {
 	return r, nil
 }
 
+// followAll runs a stage, and reports what its commands print.
+func (r *report) followAll(ctx context.Context, s stage) {
+	var wg sync.WaitGroup
+	for _, row := range s {
+		wg.Go(func() {
+			for _, c := range row {
+				r.ended(r.follow(ctx, c))
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // follow runs a command, and reports what it prints.
 func (r *report) follow(ctx context.Context, c command) error {
 	from, to := io.Pipe()
@@ -90,19 +96,24 @@ func (r *report) follow(ctx context.Context, c command) error {
 	return <-ended
 }
 
-// plan returns what runs one after the other.
-func plan(s settings, engine string) (all []command, err error) {
+// stage is rows of commands. The rows run at the same time, and the commands of a row one after the other.
+type stage [][]command
+
+// plan returns what runs, one stage after the other.
+func plan(s settings, engine string) (all []stage, err error) {
 	if s.only != "servers" {
-		if all, err = unit(s); err != nil {
+		first, err := unit(s)
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, first)
 	}
 	if s.only != "unit" && engine != "" {
 		c, err := servers(s)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c)
+		all = append(all, stage{{c}})
 	}
 	return all, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,14 +69,7 @@ func TestAPackageThatCrashesFails(t *testing.T) {
 
 // followed is the report of commands that run one after the other.
 func followed(ctx context.Context, r *report, commands ...command) {
-	for _, c := range commands {
-		switch err := r.follow(ctx, c); {
-		case errors.Is(err, context.Canceled):
-			r.interrupted = true
-		case !errors.Is(err, errReported):
-			r.err = errors.Join(r.err, err)
-		}
-	}
+	r.followAll(ctx, stage{commands})
 	r.end()
 }
 
@@ -207,8 +199,9 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	t.Setenv(late.Variable, "")
 	all, err := unit(settings{flags: []string{"-race=true", "-short"}})
 	require.NoError(t, err)
-	assert.Equal(t, "GOWORK=off go test -race=true -short -count=1 -run '^TestX$' ./pool", repeat(all[0], module+"/pool", "TestX"))
-	model, files := all[len(all)-2], all[len(all)-1]
+	assert.Equal(t, "GOWORK=off go test -race=true -short -count=1 -run '^TestX$' ./pool", repeat(all[0][0], module+"/pool", "TestX"))
+	others := all[1]
+	model, files := others[len(others)-2], others[len(others)-1]
 	assert.Equal(t, "GOWORK=off go test -race=false -count=1 -run '^TestX$' ./internal/model", repeat(model, module+"/internal/model", "TestX"))
 	assert.Equal(t, "GOWORK=off go test -race=false -count=1 -run '^TestX$' ./pool", repeat(files, module+"/pool", "TestX"))
 	said := strings.Join(files.argv, " ")
@@ -218,7 +211,8 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 
 	all, err = unit(settings{flags: []string{"-race=false"}})
 	require.NoError(t, err)
-	assert.NotContains(t, all[len(all)-1].argv, "./internal/model", "it runs with the others")
+	others = all[1]
+	assert.NotContains(t, others[len(others)-1].argv, "./internal/model", "it runs with the others")
 }
 
 func TestTheLateModeLeavesOutModulesThatCanHaveNoLateNode(t *testing.T) {
@@ -227,9 +221,9 @@ func TestTheLateModeLeavesOutModulesThatCanHaveNoLateNode(t *testing.T) {
 	all, err := unit(settings{})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
-	assert.Equal(t, "cmd/redlock", all[1].dir)
-	assert.Contains(t, all[0].argv, module+"/redlock")
-	assert.NotContains(t, all[0].argv, module+"/pool")
+	assert.Equal(t, "cmd/redlock", all[1][0].dir)
+	assert.Contains(t, all[0][0].argv, module+"/redlock")
+	assert.NotContains(t, all[0][0].argv, module+"/pool")
 }
 
 func TestTheLateModeFailsIfItTestsNothing(t *testing.T) {
