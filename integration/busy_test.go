@@ -68,7 +68,7 @@ func writes(to *pool.Node, lasts time.Duration) float64 {
 // core.
 func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 	late.LeaveOut(t, "it measures throughput")
-	const goroutines, round, idle = 64, 3 * time.Second, 10 * time.Second
+	const goroutines, round, idle = 64, 2 * time.Second, 5 * time.Second
 	servers := masters(t, 4)
 	nodes, control := servers[:3], servers[3]
 	l, pools := openPools(t, nodes, func(*pool.Config) {})
@@ -98,7 +98,7 @@ func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 	t.Logf("locks a second: %.0f with all nodes, %.0f in the first %v of BUSY, %.0f (%.0f %%) in the next; "+
 		"idle: %.1f commands a second to the busy node, %d undos parked",
 		before, start, round, during, 100*during/before, perSecond, parked)
-	assert.LessOrEqual(t, perSecond, 2.1)
+	assert.LessOrEqual(t, perSecond, 2.3, "two a second, and one at the end")
 	assert.Greater(t, during, before/2, "an idle machine must reach 80 %%, a busy one less")
 	assert.LessOrEqual(t, parked, goroutines, "only grants that were followed by BUSY are parked")
 	assert.Zero(t, at.Stats().DroppedUndos)
@@ -111,7 +111,7 @@ func TestABusyNodeCostsTheOthersLittle(t *testing.T) {
 // A node grants many locks, and answers each undo with BUSY.
 func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
 	late.LeaveOut(t, "while a node is busy each of a thousand releases waits for the late one")
-	const locks, idle = 1000, 5 * time.Second
+	const locks, idle = 1000, 4 * time.Second
 	nodes := masters(t, 3)
 	l, pools := openPools(t, nodes, func(*pool.Config) {})
 	answered(t, l)
@@ -129,7 +129,7 @@ func TestParkedUndosAreSentWhenAScriptHasEnded(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	perSecond := writes(at, idle)
 	t.Logf("%d undos parked, %.1f commands a second", at.Stats().ParkedUndos, perSecond)
-	assert.LessOrEqual(t, perSecond, 2.1)
+	assert.LessOrEqual(t, perSecond, 2.3, "two a second, and one at the end")
 	over()
 	began := time.Now()
 	redistest.NoKeys(t, nodes, 5*time.Second)

@@ -3,5 +3,6 @@
 // into a program.
 //
 // The tests measure the memory of the whole process, and have a package of their own so that
-// no other test's memory hides what a reply costs.
+// no other test's memory hides what a reply costs. They run without the race detector, which needs
+// more memory than the replies.
 package hostile
