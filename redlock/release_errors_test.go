@@ -19,7 +19,7 @@ const (
 // One node of three answers everything, or all commands of locks, by errors. The others make a
 // quorum at once. No lease is left, and the commands to the failing node end.
 func TestANodeThatAnswersByErrorsCostsTheOthersNothing(t *testing.T) {
-	const clients, rounds = 20, 50
+	const clients, rounds = 8, 50
 	for _, says := range []string{scriptRuns, clusterDown, "MISCONF Errors", "OOM no memory", "NOREPLICAS Not enough"} {
 		for _, commands := range [][]string{{"*"}, {"SET", "EVALSHA", "EVAL"}} {
 			inBubble(t, 3, func(fl *testbed) {

@@ -49,7 +49,7 @@ func (fl *testbed) jitteryLocker(opts ...Option) *Locker {
 func TestEveryRoundOfProcessesThatTryAtOnceHasOneWinner(t *testing.T) {
 	t.Parallel()
 	const processes = 5
-	for nodes, rounds := range map[int]int{3: 100, 5: 30} {
+	for nodes, rounds := range map[int]int{3: 60, 5: 30} {
 		inBubble(t, nodes, func(fl *testbed) {
 			var splits atomic.Int64
 			trace := &Trace{Attempt: func(e RoundEvent) {
