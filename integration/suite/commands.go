@@ -90,7 +90,7 @@ func unit(s settings) (stage, error) {
 		others = append(others, test(dir, dir, "off", nil, []string{"./..."}))
 	}
 	if !selects(s.flags) && raceOff(s.flags) == "" {
-		without, err := withoutRace()
+		without, err := withoutRace(s.flags)
 		if err != nil {
 			return nil, err
 		}
@@ -101,9 +101,9 @@ func unit(s settings) (stage, error) {
 
 // withoutRace returns what runs without the race detector: the model, of which most searches are left out under it,
 // and the tests in files for which it is off. They count allocations or simulate many processes, and find no race.
-func withoutRace() ([]command, error) {
+func withoutRace(flags []string) ([]command, error) {
+	off := append(slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "-race") }), "-race=false")
 	test := func(what string, more ...string) command {
-		off := []string{"-race=false"}
 		return command{what: what, dir: ".", env: []string{"GOWORK=off"}, argv: slices.Concat([]string{"go", "test", "-json"}, off, more), flags: off}
 	}
 	names, packages, err := inFilesWithoutRace()

@@ -202,8 +202,8 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	assert.Equal(t, "GOWORK=off go test -race=true -short -count=1 -run '^TestX$' ./pool", repeat(all[0][0], module+"/pool", "TestX"))
 	others := all[1]
 	model, files := others[len(others)-2], others[len(others)-1]
-	assert.Equal(t, "GOWORK=off go test -race=false -count=1 -run '^TestX$' ./internal/model", repeat(model, module+"/internal/model", "TestX"))
-	assert.Equal(t, "GOWORK=off go test -race=false -count=1 -run '^TestX$' ./pool", repeat(files, module+"/pool", "TestX"))
+	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./internal/model", repeat(model, module+"/internal/model", "TestX"))
+	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./pool", repeat(files, module+"/pool", "TestX"))
 	said := strings.Join(files.argv, " ")
 	assert.Contains(t, said, "TestProcessesTakeTurns|")
 	assert.Contains(t, said, " ./internal/waiting ./pool ./redlock")
