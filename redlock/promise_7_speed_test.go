@@ -173,7 +173,7 @@ func TestManyLocksAtOnceShareWrites(t *testing.T) {
 				all.Wait()
 			}
 		})
-		require.LessOrEqual(t, commands, 3000)
+		require.LessOrEqual(t, commands, 3000+3, "a node may have to load the script of merged releases")
 		require.Less(t, writes, 2700, "goroutines that run at the same time share writes, however they are scheduled")
 		require.Empty(t, s.left())
 	})
