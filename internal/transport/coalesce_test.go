@@ -34,6 +34,7 @@ func TestWhatIsWrittenMeanwhileIsHeld(t *testing.T) {
 	c := &Settings{Network: "tcp", Address: server.Listener.Addr().String(), TLS: trusting(server)}
 	_, g, err := c.dialRaw(t.Context())
 	require.NoError(t, err)
+	require.NotNil(t, g.mu, "what follows needs chance to see that nothing is locked")
 	encrypted := g.Conn
 	defer encrypted.Close()
 	near, far := sockets(t, "tcp", "127.0.0.1:0")
