@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed" // took.txt
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -59,24 +60,24 @@ func distribute(names []string, lanes int, took times) [][]string {
 	return all
 }
 
-// remember writes took.txt.
+// remember writes took.txt. A package that runs also without the race detector counts by its longer run.
 func (r *report) remember() error {
-	var lines []string
-	add := func(name string, took time.Duration) {
-		lines = append(lines, fmt.Sprintf("%-6s %s\n", took.Round(100*time.Millisecond), name))
-	}
+	took := make(times)
 	for _, t := range r.tests() {
 		if strings.HasPrefix(t.Package, module+"/integration#") {
-			add(string(t.Test), t.Elapsed)
+			took[string(t.Test)] = t.Elapsed
 		}
 	}
 	for _, one := range r.runs {
 		for _, name := range one.Packages() {
-			if took := one.Package(name).Elapsed(); took > time.Second && !strings.Contains(name, "#") {
-				add(name, took)
+			if d := one.Package(name).Elapsed(); d > time.Second && !strings.Contains(name, "#") {
+				took[name] = max(took[name], d)
 			}
 		}
 	}
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[7:], b[7:]) })
-	return os.WriteFile(tookPath, []byte(strings.Join(lines, "")), 0o644) //nolint:gosec // a file of the repository
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(took)) {
+		fmt.Fprintf(&text, "%-6s %s\n", took[name].Round(100*time.Millisecond), name)
+	}
+	return os.WriteFile(tookPath, []byte(text.String()), 0o644) //nolint:gosec // a file of the repository
 }
