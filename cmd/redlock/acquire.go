@@ -70,7 +70,6 @@ With --json it prints one object:
 func acquireFlags(f *pflag.FlagSet) runFunc {
 	// The pid is that of the script: this process has ended while the lock is held.
 	w := lockRequestFlags(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
-	asJSON := jsonFlag(f)
 	return func(ctx context.Context, c *invocation) (exit int) {
 		var err error
 		if w.name, err = c.name(); err != nil {
@@ -89,7 +88,7 @@ func acquireFlags(f *pflag.FlagSet) runFunc {
 		if err != nil {
 			return refusal(err)
 		}
-		return handOut(ctx, c, locker, lock, in, *asJSON)
+		return handOut(ctx, c, locker, lock, in)
 	}
 }
 
@@ -106,7 +105,7 @@ func closeAfterAcquire(locker *redlock.Locker, exit int) {
 
 // handOut prints the claim on a lock. If it returns another status than 0 it has released the lock,
 // or could not.
-func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *redlock.Lock, in signalQueue, asJSON bool) int {
+func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *redlock.Lock, in signalQueue) int {
 	untilAllAnswered(ctx, locker, lock)
 	if sig, ok := in.pending(); ok {
 		_ = lock.Release(ctx)
@@ -118,7 +117,7 @@ func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *r
 		c.fail(err, "%v", err)
 		return exitLost
 	}
-	if err := c.printClaim(h, claim, asJSON); err != nil {
+	if err := printClaim(c, h, claim); err != nil {
 		c.fail(err, "the claim could not be written, so the lock is released")
 		if lock, err := locker.Resume(ctx, claim); err == nil {
 			_ = lock.Release(ctx)
@@ -147,12 +146,12 @@ type claimJSON struct {
 	LeftMS int64    `json:"left_ms"`
 }
 
-func (inv *invocation) printClaim(h claimJSON, claim redlock.Claim, asJSON bool) error {
+func printClaim(inv *invocation, h claimJSON, claim redlock.Claim) error {
 	text, err := claim.MarshalText()
 	if err != nil {
 		return err
 	}
-	if !asJSON {
+	if !inv.asJSON {
 		_, err = fmt.Fprintf(inv.stdout, "%s\n", text)
 		return err
 	}

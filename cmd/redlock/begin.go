@@ -30,8 +30,7 @@ func (d *doctorCommand) begin(ctx context.Context, c *invocation, locker *redloc
 	if !allVote(report) {
 		c.say("the nodes are quarantined for %v; clients without the guard are refused from now on", maxTTL)
 		// A lock with a short TTL needs another node timeout than a query of the nodes.
-		opts := append(guarding(maxTTL), c.prefix(d.prefix), redlock.WithOwner("doctor"), redlock.WithNodeTimeout(nodeTimeout(beginTTL(maxTTL))))
-		client, err := nodes.open(opts...)
+		client, err := c.open(nodes, maxTTL, nodeTimeout(beginTTL(maxTTL)), redlock.WithOwner("doctor"))
 		if err != nil {
 			return c.misused("%v", err)
 		}
@@ -45,7 +44,7 @@ func (d *doctorCommand) begin(ctx context.Context, c *invocation, locker *redloc
 	if exit == exitFailed {
 		c.fail(nil, "the guard is in force on all nodes, but an error was found since")
 	}
-	if exit == exitOK && !*d.asJSON {
+	if exit == exitOK && !c.asJSON {
 		_, _ = fmt.Fprintf(c.stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)
 	}
 	return exit

@@ -87,33 +87,33 @@ const (
 
 func benchFlags(f *pflag.FlagSet) runFunc {
 	b := &bench{clock: clock.System()}
-	given, guard, prefix, asJSON := nodesFlags(f), guardFlag(f), prefixFlag(f), jsonFlag(f)
+	nodesFlags(f)
+	guardFlag(f)
 	inside := f.Bool("embedded", false, "measure three nodes inside this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
 	durationVar(f, &b.bound, "for", "", 5*time.Second, "how long, up to 10m (default: 5s)")
 	f.IntVar(&b.count, "count", 0, "stop after this `number` of acquisitions (default: no limit)")
 	return func(ctx context.Context, c *invocation) int {
-		nodes, end, err := b.prepare(c, given, *inside, guard)
+		nodes, end, err := b.prepare(c, *inside)
 		if err != nil {
 			return c.misused("%v", err)
 		}
 		defer end()
 		// With the library's node timeout, connections that are still being made would count as failures.
-		opts := append(guarding(b.guard), c.prefix(prefix), redlock.WithNodeTimeout(nodeTimeout(b.ttl())), redlock.WithOwner("bench"))
-		if b.locker, err = nodes.open(opts...); err != nil {
+		if b.locker, err = c.open(nodes, b.guard, nodeTimeout(b.ttl()), redlock.WithOwner("bench")); err != nil {
 			return c.misused("%v", err)
 		}
 		defer closeSoon(b.locker)
-		return b.measure(ctx, c, *inside, *asJSON)
+		return b.measure(ctx, c, *inside)
 	}
 }
 
 // prepare checks the flags and the words, and resolves the nodes. The caller calls end.
-func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard *guardValue) (nodes nodeList, end func(), err error) {
+func (b *bench) prepare(c *invocation, inside bool) (nodes nodeList, end func(), err error) {
 	switch {
 	case len(c.all()) > 0:
 		return nodes, nil, errors.New("takes no NAME")
-	case inside && given.given():
+	case inside && c.nodesGiven():
 		return nodes, nil, errEmbedded
 	case b.clients < 1 || b.clients > maxClients:
 		return nodes, nil, fmt.Errorf("--clients must be from 1 to %d", maxClients)
@@ -122,10 +122,10 @@ func (b *bench) prepare(c *invocation, given nodeFlags, inside bool, guard *guar
 	case b.count < 0 || b.count > maxCount:
 		return nodes, nil, fmt.Errorf("--count must be at most %d", maxCount)
 	}
-	if b.guard, err = c.guard(guard); err != nil {
+	if b.guard, err = c.guard(); err != nil {
 		return nodes, nil, err
 	}
-	nodes, end, err = c.mastersOf(given, inside)
+	nodes, end, err = mastersOf(c, inside)
 	if errors.Is(err, errNoNodes) {
 		err = errors.New("no nodes given by --nodes or REDLOCK_NODES; --embedded measures nodes inside this process")
 	}
@@ -141,7 +141,7 @@ func (b *bench) ttl() time.Duration {
 
 // measure runs the clients until the time or the count is over, and prints the result. It returns
 // the exit status.
-func (b *bench) measure(ctx context.Context, c *invocation, inside, asJSON bool) int {
+func (b *bench) measure(ctx context.Context, c *invocation, inside bool) int {
 	ctx, stop := listen().until(ctx)
 	defer stop()
 	b.prefix = "bench-" + strings.ToLower(rand.Text()[:10])
@@ -157,10 +157,10 @@ func (b *bench) measure(ctx context.Context, c *invocation, inside, asJSON bool)
 		r.merge(&samples[i])
 	}
 	r.nodes, r.left = b.leftovers(ctx)
-	if asJSON {
+	if c.asJSON {
 		c.result = r.object()
 	} else {
-		r.print(newPrinter(c))
+		r.print(c.printer())
 	}
 	var sig signalError
 	switch {

@@ -28,10 +28,7 @@ func (s *sample) takeAll(ctx context.Context, b *bench) {
 			continue
 		}
 		b.failed.Add(1)
-		select {
-		case <-time.After(failurePause):
-		case <-ctx.Done():
-		}
+		_ = rest(ctx, failurePause)
 	}
 }
 

@@ -54,11 +54,11 @@ func (r *benchResult) print(p *printer) {
 		p.in(bold, thousands(int64(r.both.n))), short(r.took), p.in(bold, thousands(int64(r.perSecond()))))
 	if r.both.n > 0 {
 		p.line("\n           %9s %9s %9s %9s %9s %9s", "LEAST", "MEDIAN", "90 %", "99 %", "99.9 %", "MOST")
-		p.latencies("acquire", &r.acquire)
-		p.latencies("release", &r.release)
-		p.latencies("both", &r.both)
+		r.acquire.printRow(p, "acquire")
+		r.release.printRow(p, "release")
+		r.both.printRow(p, "both")
 		p.line("\n  both, how often:")
-		p.bars(&r.both)
+		r.both.printBars(p)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.errors)) {
 		p.bad("%s: %s", kind, plural(r.errors[kind], "time"))
@@ -68,12 +68,12 @@ func (r *benchResult) print(p *printer) {
 	}
 }
 
-func (p *printer) latencies(what string, h *histogram) {
+func (h *histogram) printRow(p *printer, what string) {
 	p.line("  %-8s %9s %9s %9s %9s %9s %9s", what, short(h.least), short(h.quantile(0.5)), short(h.quantile(0.9)),
 		short(h.quantile(0.99)), short(h.quantile(0.999)), short(h.most))
 }
 
-func (p *printer) bars(h *histogram) {
+func (h *histogram) printBars(p *printer) {
 	most := 0
 	for _, b := range h.bars() {
 		most = max(most, b.n)

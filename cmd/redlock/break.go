@@ -67,38 +67,33 @@ With --json it prints one object:
                   absent if all did
 `
 
-// breakCommand holds the flags of `break`.
-type breakCommand struct {
-	claimFlags
-	yes *bool
-}
-
 func breakFlags(f *pflag.FlagSet) runFunc {
-	b := &breakCommand{claimFlags: newClaimFlags(f)}
-	b.yes = f.Bool("yes", false, "do not ask")
-	return b.run
+	nodesFlags(f)
+	guardFlag(f)
+	yes := f.Bool("yes", false, "do not ask")
+	return func(ctx context.Context, c *invocation) int { return runBreak(ctx, c, *yes) }
 }
 
-func (b *breakCommand) run(ctx context.Context, c *invocation) int {
+func runBreak(ctx context.Context, c *invocation, yes bool) int {
 	name, err := c.name()
 	if err != nil {
 		return c.misused("%v", err)
 	}
-	maxTTL, err := c.guard(b.guard)
+	maxTTL, err := c.guard()
 	if err != nil {
 		return c.misused("%v", err)
 	}
-	nodes, err := c.nodes(b.nodes)
+	nodes, err := c.nodes()
 	if err != nil {
 		return c.misused("%v", err)
 	}
-	group, err := nodes.openGroup()
+	group, err := openGroup(nodes)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer group.close()
 	longest := cmp.Or(maxTTL, redlock.DefaultMaxTTL)
-	locker, err := nodes.open(append(guarding(maxTTL), c.prefix(b.prefix), redlock.WithNodeTimeout(nodeTimeout(longest)))...)
+	locker, err := c.open(nodes, maxTTL, nodeTimeout(longest))
 	if err != nil {
 		return c.misused("%v", err)
 	}
@@ -108,9 +103,9 @@ func (b *breakCommand) run(ctx context.Context, c *invocation) int {
 	}
 	br := &breaker{
 		group: group, locker: locker, guard: restartGuard{locker, maxTTL}, longest: longest,
-		name: name, key: c.prefixText(b.prefix) + name,
+		name: name, key: c.prefix() + name,
 	}
-	return b.breakLock(ctx, c, br)
+	return br.breakLock(ctx, c, yes)
 }
 
 // checkName returns the library's error for a name that is out of bounds. It sends nothing: the
@@ -124,12 +119,12 @@ func checkName(ctx context.Context, locker *redlock.Locker, name string) error {
 	return nil
 }
 
-func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker) int {
+func (br *breaker) breakLock(ctx context.Context, c *invocation, yes bool) int {
 	if err := br.find(ctx); err != nil {
 		c.fail(err, "%s: %v", br.name, err)
 		return breakStatus(err)
 	}
-	if !*b.yes && !c.confirms(br) {
+	if !yes && !br.confirmed(c) {
 		held := &redlock.HeldError{Owner: br.owner(), ID: command.ID(br.token), Remaining: br.remaining}
 		c.fail(fmt.Errorf("%w: %w", errDeclined, held), "%s is not broken", br.name)
 		return exitFailed
@@ -139,7 +134,7 @@ func (b *breakCommand) breakLock(ctx context.Context, c *invocation, br *breaker
 		c.fail(err, "%s: %v", br.name, err)
 		return breakStatus(err)
 	}
-	if *b.asJSON {
+	if c.asJSON {
 		_ = c.object(breakJSON{br.name, true, br.owner(), command.ID(br.token), believes.Milliseconds(), br.unanswered})
 		return exitOK
 	}
@@ -164,8 +159,8 @@ type breakJSON struct {
 // maxAnswer bounds what is read as the answer to the question.
 const maxAnswer = 16
 
-// confirms shows the lock, and reports whether the user wants to break it.
-func (inv *invocation) confirms(br *breaker) bool {
+// confirmed shows the lock, and reports whether the user wants to break it.
+func (br *breaker) confirmed(inv *invocation) bool {
 	inv.say("%s", fmt.Sprintf("%s is held by %s for %s, on %s%s", oneline.Printable(br.name), called(br.owner()), left(br.remaining),
 		oneline.List(br.holding, ", "), withID(command.ID(br.token))))
 	_, _ = fmt.Fprint(inv.stderr, "Its holder is not stopped. Break the lock? [y/N] ")
@@ -193,9 +188,9 @@ type breaker struct {
 
 // Why a lock is not broken, beside the library's errors.
 var (
-	errFree      = errors.New("no client holds it on a quorum of the nodes, so there is nothing to break")
-	errDeclined  = errors.New("the answer was not yes")
-	errForeign   = errors.New("its key is no lock of this library, and is not touched: its value is no token, or it has no expiry")
+	errFree      = newCodedError("free", "no client holds it on a quorum of the nodes, so there is nothing to break")
+	errDeclined  = newCodedError("declined", "the answer was not yes")
+	errForeign   = newCodedError("foreign_key", "its key is no lock of this library, and is not touched: its value is no token, or it has no expiry")
 	errUndecided = fmt.Errorf("%w: too few nodes answered to tell who holds it", redlock.ErrNoQuorum)
 )
 

@@ -76,23 +76,12 @@ The claim names the lock, and not the keys on the nodes: --nodes, --prefix and -
 be those of the acquisition. Otherwise the lock counts as lost.
 `
 
-// claimFlags are those that extend and release have in common.
-type claimFlags struct {
-	nodes  nodeFlags
-	guard  *guardValue
-	prefix *prefixValue
-	asJSON *bool
-}
-
-func newClaimFlags(f *pflag.FlagSet) claimFlags {
-	return claimFlags{nodes: nodesFlags(f), guard: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
-}
-
 func extendFlags(f *pflag.FlagSet) runFunc {
-	flags := newClaimFlags(f)
+	nodesFlags(f)
+	guardFlag(f)
 	ttl := duration(f, "ttl", 0, "the TTL of the lock from now on (default: the TTL that it was acquired with)")
 	return func(ctx context.Context, c *invocation) int {
-		return flags.with(ctx, c, *ttl, func(locker *redlock.Locker, lock *redlock.Lock, ttl time.Duration) error {
+		return withClaim(ctx, c, *ttl, func(locker *redlock.Locker, lock *redlock.Lock, ttl time.Duration) error {
 			if err := lock.Extend(ctx, ttl); err != nil {
 				return err
 			}
@@ -101,7 +90,7 @@ func extendFlags(f *pflag.FlagSet) runFunc {
 			if _, err := lock.Detach(); err != nil {
 				return err
 			}
-			if *flags.asJSON {
+			if c.asJSON {
 				_ = c.object(h) // reportOutput reports its error
 			}
 			return nil
@@ -110,11 +99,12 @@ func extendFlags(f *pflag.FlagSet) runFunc {
 }
 
 func releaseFlags(f *pflag.FlagSet) runFunc {
-	flags := newClaimFlags(f)
+	nodesFlags(f)
+	guardFlag(f)
 	return func(ctx context.Context, c *invocation) int {
-		return flags.with(ctx, c, 0, func(_ *redlock.Locker, lock *redlock.Lock, _ time.Duration) error {
+		return withClaim(ctx, c, 0, func(_ *redlock.Locker, lock *redlock.Lock, _ time.Duration) error {
 			err := lock.Release(ctx)
-			if err == nil && *flags.asJSON {
+			if err == nil && c.asJSON {
 				_ = c.object(struct {
 					Names    []string `json:"names"`
 					ID       string   `json:"id"`
@@ -126,11 +116,11 @@ func releaseFlags(f *pflag.FlagSet) runFunc {
 	}
 }
 
-// with has something done with the lock of a claim.
-func (flags claimFlags) with(ctx context.Context, c *invocation, ttl time.Duration,
+// withClaim has something done with the lock of a claim.
+func withClaim(ctx context.Context, c *invocation, ttl time.Duration,
 	do func(*redlock.Locker, *redlock.Lock, time.Duration) error,
 ) int {
-	claim, err := c.claim()
+	claim, err := readClaim(c)
 	if err != nil {
 		return c.misused("%v", err)
 	}
@@ -140,11 +130,11 @@ func (flags claimFlags) with(ctx context.Context, c *invocation, ttl time.Durati
 	case ttl < redlock.MinTTL: // the library reports it only after it has queried the nodes
 		return c.misused("--ttl must be at least %v", redlock.MinTTL)
 	}
-	maxTTL, err := c.guard(flags.guard)
+	maxTTL, err := c.guard()
 	if err != nil {
 		return c.misused("%v", err)
 	}
-	locker, err := flags.open(c, claim, maxTTL, ttl)
+	locker, err := openFor(c, claim, maxTTL, ttl)
 	if err != nil {
 		return c.misused("%v", err)
 	}
@@ -161,26 +151,27 @@ func (flags claimFlags) with(ctx context.Context, c *invocation, ttl time.Durati
 	if err == nil {
 		err = do(locker, lock, ttl)
 	}
-	return c.ended(claim, err)
+	return ended(c, claim, err)
 }
 
-func (flags claimFlags) open(c *invocation, claim redlock.Claim, guard, ttl time.Duration) (*redlock.Locker, error) {
-	nodes, err := c.nodes(flags.nodes)
+// openFor makes a Locker for a claim.
+func openFor(c *invocation, claim redlock.Claim, maxTTL, ttl time.Duration) (*redlock.Locker, error) {
+	nodes, err := c.nodes()
 	if err != nil {
 		return nil, err
 	}
-	opts := append(guarding(guard), c.prefix(flags.prefix), redlock.WithNodeTimeout(nodeTimeout(min(ttl, claim.TTL))))
-	if guard == 0 && claim.TTL > redlock.DefaultMaxTTL { // a claim of a program with a longer maxTTL
+	var opts []redlock.Option
+	if maxTTL == 0 && claim.TTL > redlock.DefaultMaxTTL { // a claim of a program with a longer maxTTL
 		opts = append(opts, redlock.WithMaxTTL(claim.TTL))
 	}
-	return nodes.open(opts...)
+	return c.open(nodes, maxTTL, nodeTimeout(min(ttl, claim.TTL)), opts...)
 }
 
 // maxClaim bounds what is read: several names of 512 bytes, and to spare.
 const maxClaim = 1 << 20
 
-// claim reads the claim that was given.
-func (inv *invocation) claim() (claim redlock.Claim, err error) {
+// readClaim reads the claim that was given.
+func readClaim(inv *invocation) (claim redlock.Claim, err error) {
 	args := inv.all()
 	if len(args) != 1 {
 		return claim, fmt.Errorf("one CLAIM is needed, or - to read it, %d given", len(args))
@@ -200,7 +191,7 @@ func (inv *invocation) claim() (claim redlock.Claim, err error) {
 }
 
 // ended is the status of what was done with a claim.
-func (inv *invocation) ended(claim redlock.Claim, err error) int {
+func ended(inv *invocation, claim redlock.Claim, err error) int {
 	switch {
 	case err == nil:
 		return exitOK

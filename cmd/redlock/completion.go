@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,57 +64,40 @@ needed.
 }
 
 // bindCompletion has a shell complete files for flags that name one, and the words of a subcommand.
-func (cmd *subcommand) bindCompletion(inv *invocation) {
-	for _, name := range fileFlags {
+func bindCompletion(cmd *subcommand, inv *invocation) {
+	for _, name := range nodeFlags[1:] {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)) // an error: it has no such flag
 	}
+	complete := completeName
 	switch {
-	case cmd.heldName:
-		cmd.ValidArgsFunction = inv.completeName
 	case cmd.takesCommand:
-		cmd.ValidArgsFunction = inv.completeCommand
+		complete = completeCommand
+	case !cmd.heldName:
+		return
+	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, words []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		inv.command = cmd
+		return complete(inv, words, typed)
 	}
 }
 
-// namesLimit bounds how many names are offered.
-const namesLimit = 200
-
-// completeName offers the held names that begin with what is typed.
-func (inv *invocation) completeName(cmd *cobra.Command, words []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(words) > 0 || emptyFlag(cmd.Flags()) != nil {
+// completeName offers the held names that begin with what is typed. It says nothing, whatever happens: that
+// would stand in the line that is typed.
+func completeName(inv *invocation, words []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	inv.stderr = nil // writing to it fails
+	if len(words) > 0 || emptyFlag(inv.command.Flags()) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return inv.heldNames(cmd.Context(), cmd.Flags(), typed), cobra.ShellCompDirectiveNoFileComp
-}
-
-// heldNames searches the nodes that the flags or the environment name. It says nothing, whatever
-// happens: that would stand in the line that is typed.
-func (inv *invocation) heldNames(ctx context.Context, f *pflag.FlagSet, typed string) (names []cobra.Completion) {
-	inv.stderr = nil // writing to it fails
-	value := func(name string) *string {
-		text := f.Lookup(name).Value.String()
-		return &text
-	}
-	nodes, err := inv.nodes(nodeFlags{value("nodes"), value("nodes-file"), value("cacert"), value("cert"), value("key")})
+	nodes, err := inv.nodes()
 	if err != nil {
-		return nil
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	group, err := nodes.openGroup()
-	if err != nil {
-		return nil
-	}
-	defer group.close()
-	prefix := inv.prefixText(&prefixValue{*value("prefix"), f.Changed("prefix")})
-	ctx, cancel := context.WithTimeoutCause(ctx, namesTimeout, errTimeout)
-	defer cancel()
-	s := newSearch(group, prefix, typed, namesLimit, false)
-	s.scan(ctx)
-	for _, key := range slices.Sorted(maps.Keys(s.found)) {
-		if name := strings.TrimPrefix(key, prefix); !strings.ContainsFunc(name, untyped) && !strings.HasPrefix(name, "-") {
+	for _, name := range heldNames(inv.command.Context(), nodes, inv.prefix(), typed) {
+		if !strings.ContainsFunc(name, untyped) && !strings.HasPrefix(name, "-") {
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // untyped reports whether a character does not stand in a word of a shell.
@@ -124,8 +106,8 @@ func untyped(r rune) bool {
 }
 
 // completeCommand offers the programs of PATH behind --, and files behind a program.
-func (inv *invocation) completeCommand(cmd *cobra.Command, words []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-	switch at := cmd.ArgsLenAtDash(); {
+func completeCommand(inv *invocation, words []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	switch at := inv.command.ArgsLenAtDash(); {
 	case !inv.hasDashes: // cobra adds some to find out what is a flag, so at says nothing
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	case len(words) > at || strings.ContainsRune(typed, filepath.Separator):

@@ -91,16 +91,16 @@ func (s *show) acts() []act {
 const demoTime = 15 * time.Second
 
 func demoFlags(f *pflag.FlagSet) runFunc {
-	given, prefix, asJSON := nodesFlags(f), prefixFlag(f), jsonFlag(f)
+	nodesFlags(f)
 	return func(ctx context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
 			return c.misused("takes no NAME")
 		}
-		nodes, err := c.nodes(given)
-		if err != nil && (!errors.Is(err, errNoNodes) || given.given()) {
+		nodes, err := c.nodes()
+		if err != nil && (!errors.Is(err, errNoNodes) || c.nodesGiven()) {
 			return c.misused("%v", err)
 		}
-		st, err := setStage(nodes, c.prefixText(prefix))
+		st, err := setStage(nodes, c.prefix())
 		switch {
 		case errors.Is(err, redlock.ErrInvalid):
 			return c.misused("%v", err)
@@ -113,12 +113,12 @@ func demoFlags(f *pflag.FlagSet) runFunc {
 		defer stop()
 		ctx, cancel := context.WithTimeout(ctx, slowed(demoTime))
 		defer cancel()
-		s := &show{printer: newPrinter(c), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
-		if *asJSON {
+		s := &show{printer: c.printer(), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
+		if c.asJSON {
 			s.w = io.Discard
 		}
 		exit := s.all(ctx)
-		if *asJSON {
+		if c.asJSON {
 			s.result.OK = exit == exitOK
 			if exit != exitOK { // the failure's text becomes the field
 				c.failSilently(nil, cmp.Or(s.result.Error, "an act failed"))

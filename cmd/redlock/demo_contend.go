@@ -141,13 +141,3 @@ func raise(a *atomic.Int64, v int64) {
 		old = a.Load()
 	}
 }
-
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

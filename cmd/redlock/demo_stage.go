@@ -149,3 +149,19 @@ func (s *stage) close() {
 		m.Close()
 	}
 }
+
+// mastersOf returns the given nodes, or starts three in this process.
+func mastersOf(inv *invocation, inside bool) (nodes nodeList, end func(), err error) {
+	if !inside {
+		nodes, err = inv.nodes()
+		return nodes, func() {}, err
+	}
+	s, err := ownStage()
+	if err != nil {
+		return nodes, nil, err
+	}
+	for _, m := range s.masters {
+		nodes.urls = append(nodes.urls, m.URL()+"?name="+m.Name())
+	}
+	return nodes, s.close, nil
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
@@ -87,7 +86,9 @@ With --json it prints one object:
 `
 
 func doctorFlags(f *pflag.FlagSet) runFunc {
-	d := &doctorCommand{given: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f), asJSON: jsonFlag(f)}
+	nodesFlags(f)
+	guardFlag(f)
+	d := &doctorCommand{}
 	f.BoolVar(&d.inside, "embedded", false, "examine three nodes inside this process, to see the output")
 	f.BoolVar(&d.admit, "admit", false, "admit new nodes at once (see above)")
 	f.BoolVar(&d.begins, "begin-guard", false, "begin the restart guard, and wait until all nodes vote under it (see above)")
@@ -96,17 +97,13 @@ func doctorFlags(f *pflag.FlagSet) runFunc {
 
 // doctorCommand holds the flags of `doctor`.
 type doctorCommand struct {
-	given         nodeFlags
-	guardGiven    *guardValue
-	prefix        *prefixValue
-	asJSON        *bool
 	inside        bool
 	admit, begins bool
 	users         []string // of the nodes, in their order
 }
 
 func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
-	guard, err := c.guard(d.guardGiven)
+	guard, err := c.guard()
 	switch {
 	case err != nil:
 		return c.misused("%v", err)
@@ -118,16 +115,16 @@ func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 		return c.misused("--begin-guard needs --guard")
 	case d.begins && d.admit:
 		return c.misused("--begin-guard waits, and --admit skips the wait: give one of them")
-	case d.inside && d.given.given():
+	case d.inside && c.nodesGiven():
 		return c.misused("%v", errEmbedded)
 	}
-	nodes, end, err := c.mastersOf(d.given, d.inside)
+	nodes, end, err := mastersOf(c, d.inside)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer end()
 	d.users = nodes.users()
-	locker, err := nodes.open(append(guarding(guard), c.prefix(d.prefix), redlock.WithNodeTimeout(coldTimeout))...)
+	locker, err := c.open(nodes, guard, coldTimeout)
 	if err != nil {
 		return c.misused("%v", err)
 	}
@@ -149,13 +146,13 @@ func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 
 // print prints the report, and why an admission was refused.
 func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) int {
-	if *d.asJSON {
+	if c.asJSON {
 		c.result = joined(report, ballotOf(report))
 	} else {
-		printReport(newPrinter(c), report, d.users)
+		printReport(c.printer(), report, d.users)
 	}
 	switch {
-	case err != nil && *d.asJSON:
+	case err != nil && c.asJSON:
 		c.fail(err, "%v", err) // the error describes everything
 		return exitFailed
 	case err != nil:
@@ -164,7 +161,7 @@ func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) i
 	case report.Failed():
 		c.failSilently(nil, "errors were found: "+ballotOf(report).String())
 		return exitFailed
-	case d.admit && !*d.asJSON:
+	case d.admit && !c.asJSON:
 		_, _ = fmt.Fprintln(c.stdout, "They are admitted: clients can start.")
 	}
 	return exitOK
@@ -186,19 +183,3 @@ func notAdmitted(report *doctor.Report) string {
 
 // blocksAdmission reports whether a finding is why no node, or not this one, was admitted.
 func blocksAdmission(f doctor.Finding) bool { return f.Code == "admission" }
-
-// mastersOf returns the given nodes, or starts three in this process.
-func (inv *invocation) mastersOf(given nodeFlags, inside bool) (nodes nodeList, end func(), err error) {
-	if !inside {
-		nodes, err = inv.nodes(given)
-		return nodes, func() {}, err
-	}
-	s, err := ownStage()
-	if err != nil {
-		return nodes, nil, err
-	}
-	for _, m := range s.masters {
-		nodes.urls = append(nodes.urls, m.URL()+"?name="+m.Name())
-	}
-	return nodes, s.close, nil
-}

@@ -12,9 +12,6 @@ import (
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
-// columns is the width of the output.
-const columns = 80
-
 // printReport prints a table of the nodes, and the findings below it. users are those of the nodes.
 func printReport(p *printer, r *doctor.Report, users []string) {
 	g := table{gap: 2}

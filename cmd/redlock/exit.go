@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -94,6 +93,3 @@ func inShort(err error) string {
 type signalError struct{ syscall.Signal }
 
 func (e signalError) Error() string { return e.String() }
-
-// isTrue reads a variable as most programs do: set and not empty.
-func isTrue(value string) bool { return strings.TrimSpace(value) != "" }

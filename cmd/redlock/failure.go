@@ -128,7 +128,7 @@ func codeOf(status int, err error) string {
 		return "usage"
 	case notForUs(err), isNotBegun(err):
 		return "guard"
-	case isForeign(err), errors.Is(err, errForeign):
+	case isForeign(err):
 		return "foreign_key"
 	case errors.As(err, &qe) && qe.Split:
 		return "split"
@@ -140,7 +140,11 @@ func codeOf(status int, err error) string {
 			return c.code
 		}
 	}
-	if status > exitSignal {
+	var coded *codedError
+	switch {
+	case errors.As(err, &coded):
+		return coded.code
+	case status > exitSignal:
 		return "signal"
 	}
 	if code, ok := statusCodes[status]; ok {
@@ -160,10 +164,6 @@ var errorCodes = []struct {
 	{redlock.ErrLost, "lost"},
 	{redlock.ErrNoQuorum, "no_quorum"},
 	{doctor.ErrNotAdmitted, "not_admitted"},
-	{errFree, "free"},
-	{errDeclined, "declined"},
-	{errLimit, "incomplete"},
-	{errTimeout, "incomplete"},
 }
 
 // statusCodes are the codes of exit statuses without an error that has one.
@@ -171,3 +171,11 @@ var statusCodes = map[int]string{
 	exitUnavailable: "no_quorum", exitSystem: "system", exitLost: "lost", exitHeld: "held", exitConfig: "guard",
 	exitNotExecutable: "not_executable", exitNotFound: "not_found",
 }
+
+// codedError is an error of a subcommand that has a code of its own.
+type codedError struct{ code, text string }
+
+func (e *codedError) Error() string { return e.text }
+
+// newCodedError returns an error that --json reports by this code.
+func newCodedError(code, text string) error { return &codedError{code, text} }

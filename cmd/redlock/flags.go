@@ -11,9 +11,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/env"
 )
 
-// fileFlags name files.
-var fileFlags = []string{"nodes-file", "cacert", "cert", "key"}
-
 // emptyFlag returns an error if a flag was given no value, as by a script with an empty variable. One that names
 // nodes or files would otherwise get the value of the environment. pflag takes a -- for a value.
 func emptyFlag(f *pflag.FlagSet) (err error) {
@@ -21,7 +18,7 @@ func emptyFlag(f *pflag.FlagSet) (err error) {
 		switch value := def.Value.String(); {
 		case value == "--":
 			err = fmt.Errorf("flag needs an argument: --%s", def.Name)
-		case value == "" && (def.Name == "nodes" || slices.Contains(fileFlags, def.Name)):
+		case value == "" && slices.Contains(nodeFlags, def.Name):
 			err = fmt.Errorf("--%s is given and empty", def.Name)
 		}
 	})
@@ -69,3 +66,28 @@ func (d *durationValue) Set(text string) error {
 	*d = durationValue(v)
 	return err
 }
+
+// nodeFlags name the nodes, and say how to reach them.
+var nodeFlags = []string{"nodes", "nodes-file", "cacert", "cert", "key"}
+
+// nodesFlags defines the flags of all subcommands that use nodes: those of the nodes, --prefix and --json.
+func nodesFlags(f *pflag.FlagSet) {
+	f.String("nodes", "", "the nodes' `URLs`, separated by commas (default: $REDLOCK_NODES)")
+	f.String("nodes-file", "", "a `file` with the nodes' URLs, as in --nodes or one per line (default: $REDLOCK_NODES_FILE)")
+	f.String("cacert", "", "a PEM `file` with the certificate authorities that the nodes' certificates are checked by "+
+		"(default: the system's; only for rediss URLs)")
+	f.String("cert", "", "a PEM `file` with the client certificate, its chain included (only for rediss URLs, with --key)")
+	f.String("key", "", "a PEM `file` with the private key of --cert")
+	f.String("prefix", "", "the prefix that makes a `key` of a NAME, the same for all its clients "+
+		"(default: $REDLOCK_PREFIX, or none)")
+	jsonFlag(f)
+}
+
+// guardFlag defines --guard.
+func guardFlag(f *pflag.FlagSet) {
+	duration(f, "guard", 0, "the restart guard's `maxTTL`, the same for all clients: a node that may have "+
+		"forgotten locks does not vote for that long; 0: no guard (default: $REDLOCK_GUARD, or none)")
+}
+
+// jsonFlag defines --json.
+func jsonFlag(f *pflag.FlagSet) { f.Bool("json", false, "print an object for programs (see above)") }

@@ -122,3 +122,13 @@ func (inv *invocation) getenv(key string) string {
 	}
 	return ""
 }
+
+// printer returns a printer to standard output.
+func (inv *invocation) printer() *printer {
+	return &printer{w: inv.stdout, colors: inv.redraws() && strings.TrimSpace(inv.getenv("NO_COLOR")) == ""}
+}
+
+// redraws reports whether standard output is a terminal that can move its cursor.
+func (inv *invocation) redraws() bool {
+	return isTerminal(inv.stdout.file) && inv.getenv("TERM") != "dumb"
+}

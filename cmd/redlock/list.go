@@ -90,9 +90,6 @@ const (
 
 // listCommand holds the flags of `list`.
 type listCommand struct {
-	given   nodeFlags
-	prefix  *prefixValue
-	asJSON  *bool
 	noFence *bool
 	limit   *int
 	timeout *time.Duration
@@ -100,7 +97,8 @@ type listCommand struct {
 }
 
 func listFlags(f *pflag.FlagSet) runFunc {
-	d := &listCommand{given: nodesFlags(f), prefix: prefixFlag(f), asJSON: jsonFlag(f), watch: newWatchFlags(f)}
+	nodesFlags(f)
+	d := &listCommand{watch: newWatchFlags(f)}
 	d.noFence = f.Bool("no-fence", false, "do not read the fences")
 	d.limit = f.Int("limit", defaultLimit, "end the search after this `number` of names, up to 100000 (default: 1000)")
 	d.timeout = duration(f, "timeout", defaultTimeout, "end the search after this time, up to 10m (default: 30s)")
@@ -113,7 +111,7 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 		return c.misused("one PREFIX is enough, %d given", len(words))
 	}
 	start := strings.Join(words, "")
-	keyPrefix := c.prefixText(d.prefix)
+	keyPrefix := c.prefix()
 	switch {
 	case notClaim(start) != nil:
 		return c.misused("%v", notClaim(start))
@@ -128,17 +126,17 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 	case d.watch.check() != nil:
 		return c.misused("%v", d.watch.check())
 	}
-	nodes, err := c.nodes(d.given)
+	nodes, err := c.nodes()
 	if err != nil {
 		return c.misused("%v", err)
 	}
-	group, err := nodes.openGroup()
+	group, err := openGroup(nodes)
 	if err != nil {
 		return c.misused("%v", err)
 	}
 	defer group.close()
 	if *d.watch.on {
-		return newWatcher(c, d.watch, *d.asJSON, func(ctx context.Context) (view, error) {
+		return newWatcher(c, d.watch, func(ctx context.Context) (view, error) {
 			s := newSearch(group, keyPrefix, start, *d.limit, !*d.noFence)
 			s.failed = s.run(ctx, *d.timeout)
 			return s, nil
@@ -151,10 +149,10 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 		c.fail(err, "%v", err)
 		return refusal(err)
 	}
-	if *d.asJSON {
+	if c.asJSON {
 		c.result = s.object(nil)
 	} else {
-		s.print(newPrinter(c))
+		s.print(c.printer())
 	}
 	if s.cut != nil {
 		c.failSilently(s.cut, s.cut.Error())
@@ -184,7 +182,7 @@ type search struct {
 // listedName is a name that is held, or may be.
 type listedName struct {
 	name  string
-	state state
+	held  bool // false: too few nodes answered to tell
 	owner string
 	id    string
 	left  time.Duration // negative without an expiry
@@ -193,8 +191,8 @@ type listedName struct {
 
 // Why a search ended early.
 var (
-	errLimit   = errors.New("--limit ended the search")
-	errTimeout = errors.New("--timeout ended the search")
+	errLimit   = newCodedError("incomplete", "--limit ended the search")
+	errTimeout = newCodedError("incomplete", "--timeout ended the search")
 )
 
 func newSearch(g *nodeGroup, keyPrefix, start string, limit int, fenced bool) *search {
@@ -381,7 +379,7 @@ func (s *search) evaluate(key string, all []keyAnswer, began clock.Instant) (l l
 			fences[token] = append(fences[token], fence)
 		}
 	}
-	l.name, l.state = strings.TrimPrefix(key, s.prefix), unclear
+	l.name = strings.TrimPrefix(key, s.prefix)
 	most := 0
 	for token, all := range untils {
 		if len(all) <= most {
@@ -389,7 +387,7 @@ func (s *search) evaluate(key string, all []keyAnswer, began clock.Instant) (l l
 		}
 		most, l.owner, l.id = len(all), command.Owner(token), command.ID(token)
 		if until, ok := quorum.Supported(all, s.group.need()); ok {
-			l.state, l.left = held, until.Sub(began)
+			l.held, l.left = true, until.Sub(began)
 			l.fence, _ = quorum.Supported(fences[token], s.group.need())
 			if until == forever {
 				l.left = -time.Millisecond
@@ -407,4 +405,25 @@ func keptUntil(began clock.Instant, ttl time.Duration) clock.Instant {
 		return forever
 	}
 	return began.Add(ttl)
+}
+
+// namesLimit bounds how many names are offered to a shell.
+const namesLimit = 200
+
+// heldNames returns the names with a prefix that are held on a node, in order. It searches for namesTimeout at
+// most, and returns none if no node can be reached.
+func heldNames(ctx context.Context, nodes nodeList, keyPrefix, start string) (names []string) {
+	group, err := openGroup(nodes)
+	if err != nil {
+		return nil
+	}
+	defer group.close()
+	ctx, cancel := context.WithTimeoutCause(ctx, namesTimeout, errTimeout)
+	defer cancel()
+	s := newSearch(group, keyPrefix, start, namesLimit, false)
+	s.scan(ctx)
+	for _, key := range slices.Sorted(maps.Keys(s.found)) {
+		names = append(names, strings.TrimPrefix(key, keyPrefix))
+	}
+	return names
 }

@@ -244,17 +244,17 @@ func TestAHolderIsOnAQuorumOrMayBe(t *testing.T) {
 		ok   bool
 		all  []keyAnswer
 	}{
-		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, anna, none}},
-		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, answer(token, "8"), anna}},
-		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{anna, answer(token, "x"), none}},
-		{listedName{state: held, owner: "anna", id: command.ID(token), left: -time.Millisecond}, true, []keyAnswer{forever, forever, anna}},
-		{listedName{state: held, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{forever, anna, none}},
-		{listedName{state: held, owner: "ben", id: command.ID(token2), left: time.Minute, fence: 9}, true, []keyAnswer{ben, ben, anna}},
-		{listedName{state: unclear, owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, silent, none}},
-		{listedName{state: unclear, owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, none}}, // the third was not asked
-		{listedName{state: unclear, owner: "ben", id: command.ID(token2)}, false, []keyAnswer{ben, none, none}},
-		{listedName{state: unclear}, false, []keyAnswer{none, silent, silent}},
-		{listedName{state: unclear}, false, []keyAnswer{answer("x"), answer("x"), answer("x")}},
+		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, anna, none}},
+		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, answer(token, "8"), anna}},
+		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{anna, answer(token, "x"), none}},
+		{listedName{held: true, owner: "anna", id: command.ID(token), left: -time.Millisecond}, true, []keyAnswer{forever, forever, anna}},
+		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{forever, anna, none}},
+		{listedName{held: true, owner: "ben", id: command.ID(token2), left: time.Minute, fence: 9}, true, []keyAnswer{ben, ben, anna}},
+		{listedName{owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, silent, none}},
+		{listedName{owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, none}}, // the third was not asked
+		{listedName{owner: "ben", id: command.ID(token2)}, false, []keyAnswer{ben, none, none}},
+		{listedName{}, false, []keyAnswer{none, silent, silent}},
+		{listedName{}, false, []keyAnswer{answer("x"), answer("x"), answer("x")}},
 	} {
 		got, ok := s.evaluate("", c.all, 0)
 		require.Equal(t, c.ok, ok, c.all)

@@ -22,7 +22,7 @@ func (s *search) print(p *printer) {
 		g.row("", " ", "NAME", "OWNER", "ID", "LEFT", "FENCE")
 		for _, l := range s.names {
 			mark, color, remaining, fence := "●", green, left(l.left), "–"
-			if l.state == unclear {
+			if !l.held {
 				mark, color, remaining = "?", amber, "–"
 			}
 			if l.fence > 0 {
@@ -48,7 +48,7 @@ func (s *search) print(p *printer) {
 func (s *search) summary() string {
 	sure := 0
 	for _, l := range s.names {
-		if l.state == held {
+		if l.held {
 			sure++
 		}
 	}
@@ -75,7 +75,7 @@ type listJSON struct {
 type nameJSON struct {
 	Name   string `json:"name"`
 	Bytes  []byte `json:"name_base64,omitempty"` // encoding/json replaces what is not UTF-8
-	State  state  `json:"state"`
+	State  string `json:"state"`
 	Owner  string `json:"owner"`
 	ID     string `json:"id"`
 	LeftMS *int64 `json:"left_ms,omitempty"`
@@ -92,7 +92,7 @@ func (s *search) changes() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %v", s.failed != nil, s.cut)
 	for _, l := range s.names {
-		fmt.Fprintf(&b, "; %q %s %q %s %d", l.name, l.state, l.owner, l.id, l.fence)
+		fmt.Fprintf(&b, "; %q %v %q %s %d", l.name, l.held, l.owner, l.id, l.fence)
 	}
 	for _, err := range s.errs {
 		fmt.Fprintf(&b, "; %v", err != nil)
@@ -103,12 +103,12 @@ func (s *search) changes() string {
 func (s *search) object(at *time.Time) any {
 	out := listJSON{At: at, Complete: s.cut == nil && s.failed == nil, Names: []nameJSON{}}
 	for _, l := range s.names {
-		j := nameJSON{Name: l.name, State: l.state, Owner: l.owner, ID: l.id, Fence: l.fence}
+		j := nameJSON{Name: l.name, State: "unclear", Owner: l.owner, ID: l.id, Fence: l.fence}
 		if !utf8.ValidString(l.name) {
 			j.Bytes = []byte(l.name)
 		}
-		if l.state == held {
-			j.LeftMS = milliseconds(l.left)
+		if l.held {
+			j.State, j.LeftMS = "held", milliseconds(l.left)
 		}
 		out.Names = append(out.Names, j)
 	}

@@ -23,10 +23,6 @@ type lockRequest struct {
 	guard      time.Duration // maxTTL; 0: no guard
 	nodeList
 
-	nodesGiven nodeFlags
-	guardGiven *guardValue
-	prefix     *prefixValue
-
 	status *waitStatus // shows the wait on a terminal
 }
 
@@ -38,7 +34,9 @@ const (
 // lockRequestFlags defines the flags that both have in common. The default owner identifies the
 // holder: this process, or the process that called it.
 func lockRequestFlags(f *pflag.FlagSet, owner, whose string) *lockRequest {
-	w := &lockRequest{skipStatus: noSkip, nodesGiven: nodesFlags(f), guardGiven: guardFlag(f), prefix: prefixFlag(f)}
+	nodesFlags(f)
+	guardFlag(f)
+	w := &lockRequest{skipStatus: noSkip}
 	durationVar(f, &w.ttl, "ttl", "", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
 		"less)")
 	durationVar(f, &w.wait, "wait", "w", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
@@ -50,10 +48,10 @@ func lockRequestFlags(f *pflag.FlagSet, owner, whose string) *lockRequest {
 // boundToCaller reads the nodes and the guard, and checks what the library cannot know. The library
 // checks the TTL.
 func (req *lockRequest) boundToCaller(c *invocation) (err error) {
-	if req.nodeList, err = c.nodes(req.nodesGiven); err != nil {
+	if req.nodeList, err = c.nodes(); err != nil {
 		return err
 	}
-	if req.guard, err = c.guard(req.guardGiven); err != nil {
+	if req.guard, err = c.guard(); err != nil {
 		return err
 	}
 	if req.ttl == -1 {
@@ -75,9 +73,9 @@ func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
 	if req.minHold > 0 {
 		shortest = min(shortest, req.minHold)
 	}
-	opts := append(guarding(req.guard), c.prefix(req.prefix), redlock.WithOwner(req.owner), redlock.WithNodeTimeout(nodeTimeout(shortest)))
+	opts := append(req.status.options(), redlock.WithOwner(req.owner))
 	if !req.noFence {
 		opts = append(opts, redlock.WithFencing())
 	}
-	return req.nodeList.open(append(opts, req.status.options()...)...)
+	return c.open(req.nodeList, req.guard, nodeTimeout(shortest), opts...)
 }

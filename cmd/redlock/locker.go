@@ -4,88 +4,38 @@ import (
 	"context"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// jsonFlag defines --json.
-func jsonFlag(f *pflag.FlagSet) *bool {
-	return f.Bool("json", false, "print an object for programs (see above)")
-}
-
-// prefixFlag defines --prefix, and prefix reads it.
-func prefixFlag(f *pflag.FlagSet) *prefixValue {
-	p := &prefixValue{}
-	f.Var(p, "prefix", "the prefix that makes a `key` of a NAME, the same for all its clients "+
-		"(default: $REDLOCK_PREFIX, or none)")
-	return p
-}
-
-// prefixValue is the value of --prefix. It remembers whether the flag was given, because an empty
-// prefix means none.
-type prefixValue struct {
-	text  string
-	given bool
-}
-
-func (p *prefixValue) String() string { return p.text }
-
-func (p *prefixValue) Type() string { return "string" }
-
-func (p *prefixValue) Set(text string) error {
-	p.text, p.given = text, true
-	return nil
-}
-
-// prefix is the option: of the flag, or else of the variable. Opening a Locker checks it.
-func (inv *invocation) prefix(p *prefixValue) redlock.Option {
-	return redlock.WithKeyPrefix(inv.prefixText(p))
-}
-
-func (inv *invocation) prefixText(p *prefixValue) string {
-	if p.given {
-		return p.text
+// prefix returns the prefix of keys: of --prefix, which may be empty, or else of the variable. Opening a
+// Locker checks it.
+func (inv *invocation) prefix() string {
+	if p := inv.command.Flag("prefix"); p.Changed {
+		return p.Value.String()
 	}
 	return inv.getenv(env.Prefix)
 }
 
-// guardFlag defines --guard, and guard reads it.
-func guardFlag(f *pflag.FlagSet) *guardValue {
-	g := &guardValue{}
-	f.Var(g, "guard", "the restart guard's `maxTTL`, the same for all clients: a node that may have "+
-		"forgotten locks does not vote for that long; 0: no guard (default: $REDLOCK_GUARD, or none)")
-	return g
-}
-
-// guardValue is the value of --guard. It remembers whether the flag was given.
-type guardValue struct{ text string }
-
-func (g *guardValue) String() string { return g.text }
-
-func (g *guardValue) Type() string { return "duration" }
-
-func (g *guardValue) Set(text string) error {
-	g.text = text
-	_, err := env.ParseDuration(text)
-	return err
-}
-
-// guard is the maxTTL: the flag, or else the variable. 0 means no guard.
-func (inv *invocation) guard(given *guardValue) (time.Duration, error) {
-	if text := given.String(); text != "" {
-		return env.ParseDuration(text)
+// guard returns the maxTTL of --guard, or else of the variable. 0 means no guard.
+func (inv *invocation) guard() (time.Duration, error) {
+	if g := inv.command.Flag("guard"); g.Changed {
+		return env.ParseDuration(g.Value.String())
 	}
 	return env.ReadGuard(inv.getenv)
 }
 
-// guarding returns the option of the guard, and none for a maxTTL of 0.
-func guarding(maxTTL time.Duration) []redlock.Option {
-	if maxTTL == 0 {
-		return nil
+// open makes a Locker over nodes, with the prefix that was given, and with the guard unless maxTTL is 0.
+// Answers count for nodeTimeout.
+func (inv *invocation) open(nodes nodeList, maxTTL, nodeTimeout time.Duration, opts ...redlock.Option) (*redlock.Locker, error) {
+	opts = append(opts, redlock.WithKeyPrefix(inv.prefix()), redlock.WithNodeTimeout(nodeTimeout))
+	if maxTTL != 0 {
+		opts = append(opts, redlock.WithRestartGuard(maxTTL))
 	}
-	return []redlock.Option{redlock.WithRestartGuard(maxTTL)}
+	if nodes.tls != nil {
+		opts = append(opts, redlock.WithTLSConfig(nodes.tls))
+	}
+	return redlock.Open(nodes.urls, opts...)
 }
 
 // nodeTimeout is how long answers count in what is asked about a lock of this TTL. It

@@ -4,10 +4,11 @@
 //
 // The files:
 //
-//	main.go, root.go, commands.go, flags.go        cobra: from words to a subcommand; its help
+//	main.go, root.go, subcommand.go                cobra: from words to a subcommand
+//	overview.go, flags.go                          help, and flags that subcommands have in common
 //	failure.go                                     why an invocation fails, as text and as JSON
 //	invocation.go, output.go, exit.go              streams and exit statuses
-//	printer.go, table.go                           output for people
+//	printer.go, table.go, holder.go                output for people
 //	nodes.go, tls.go, locker.go                    the nodes, and how to reach them
 //	lock_request.go, lock_request_acquire.go       the lock that is requested, and its acquisition
 //	status_line.go, wait_status.go                 the line on a terminal during a wait
@@ -43,12 +44,12 @@ func main() {
 // them directly. A goroutine that copies would have to outlive this process if it is killed.
 func run(ctx context.Context, args, env []string, stdin, stdout, stderr *os.File) int {
 	c := &invocation{env: env, stdin: stdin, stdout: &output{file: stdout}, stderr: stderr}
-	return c.reportOutput(c.dispatch(ctx, args))
+	return c.reportOutput(dispatch(ctx, c, args))
 }
 
 // dispatch runs the subcommand that the words name.
-func (inv *invocation) dispatch(ctx context.Context, args []string) int {
-	if exit, ok := inv.runMode(args); ok {
+func dispatch(ctx context.Context, inv *invocation, args []string) int {
+	if exit, ok := runMode(inv, args); ok {
 		return exit
 	}
 	inv.asJSON = wantsJSON(args)

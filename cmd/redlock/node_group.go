@@ -22,7 +22,7 @@ type nodeGroup struct {
 }
 
 // openGroup opens the nodes. It refuses what redlock.Open refuses.
-func (n nodeList) openGroup() (*nodeGroup, error) {
+func openGroup(n nodeList) (*nodeGroup, error) {
 	configs := make([]pool.Config, len(n.urls))
 	for i, url := range n.urls {
 		cfg, err := pool.ParseURL(url)

@@ -14,15 +14,6 @@ type printer struct {
 	colors bool
 }
 
-func newPrinter(c *invocation) *printer {
-	return &printer{w: c.stdout, colors: c.redraws() && !isTrue(c.getenv("NO_COLOR"))}
-}
-
-// redraws reports whether standard output is a terminal that can move its cursor.
-func (inv *invocation) redraws() bool {
-	return isTerminal(inv.stdout.file) && inv.getenv("TERM") != "dumb"
-}
-
 // color is a colour of text, as ANSI terminals number them.
 type color string
 
@@ -80,3 +71,19 @@ func short(d time.Duration) string {
 		return fmt.Sprintf("%.2f s", d.Seconds())
 	}
 }
+
+// folded breaks a text between words, so that no line is wider than width.
+func folded(text string, width int, lineBreak string) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, line), lineBreak)
+}
+
+// columns is the width of the output.
+const columns = 80

@@ -12,7 +12,7 @@ import (
 
 // runMode is the main function of the processes that `run` starts from this file: the one that becomes
 // COMMAND, and the reaper. ok is false if this process is neither.
-func (inv *invocation) runMode(args []string) (exit int, ok bool) {
+func runMode(inv *invocation, args []string) (exit int, ok bool) {
 	switch {
 	case len(args) == 0:
 		return 0, false

@@ -33,7 +33,6 @@ func newRunOptions(f *pflag.FlagSet) *runOptions {
 	durationVar(f, &p.minHold, "min-hold", "", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
 	f.IntVar(&p.skipStatus, "skip-status", noSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
 		"(default: 75, with a message)")
-	jsonFlag(f)
 	f.BoolVar(&p.token, "export-token", false, "pass the lock's token to COMMAND in REDLOCK_TOKEN, which can release the lock")
 	return p
 }

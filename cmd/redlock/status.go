@@ -59,7 +59,8 @@ With --json it prints one object, and with --watch one per line:
 `
 
 func statusFlags(f *pflag.FlagSet) runFunc {
-	given, prefix, asJSON, watch := nodesFlags(f), prefixFlag(f), jsonFlag(f), newWatchFlags(f)
+	nodesFlags(f)
+	watch := newWatchFlags(f)
 	return func(ctx context.Context, c *invocation) int {
 		name, err := c.name()
 		if err != nil {
@@ -68,17 +69,17 @@ func statusFlags(f *pflag.FlagSet) runFunc {
 		if err := watch.check(); err != nil {
 			return c.misused("%v", err)
 		}
-		nodes, err := c.nodes(given)
+		nodes, err := c.nodes()
 		if err != nil {
 			return c.misused("%v", err)
 		}
-		locker, err := nodes.open(c.prefix(prefix), redlock.WithNodeTimeout(coldTimeout))
+		locker, err := c.open(nodes, 0, coldTimeout)
 		if err != nil {
 			return c.misused("%v", err)
 		}
 		defer closeSoon(locker)
 		if *watch.on {
-			return newWatcher(c, watch, *asJSON, func(ctx context.Context) (view, error) {
+			return newWatcher(c, watch, func(ctx context.Context) (view, error) {
 				s, err := locker.Inspect(ctx, name)
 				if s == nil {
 					return nil, err
@@ -86,20 +87,20 @@ func statusFlags(f *pflag.FlagSet) runFunc {
 				return (*statusView)(s), nil // without a quorum too
 			}).watch(ctx)
 		}
-		return statusOnce(ctx, c, locker, name, *asJSON)
+		return statusOnce(ctx, c, locker, name)
 	}
 }
 
-func statusOnce(ctx context.Context, c *invocation, locker *redlock.Locker, name string, asJSON bool) int {
+func statusOnce(ctx context.Context, c *invocation, locker *redlock.Locker, name string) int {
 	s, err := locker.Inspect(ctx, name)
 	switch {
 	case s == nil:
 		c.fail(err, "%v", err)
 		return refusal(err)
-	case asJSON:
+	case c.asJSON:
 		c.result = (*statusView)(s).object(nil)
 	default:
-		(*statusView)(s).print(newPrinter(c))
+		(*statusView)(s).print(c.printer())
 	}
 	if err != nil {
 		c.fail(err, "%v", err)

@@ -48,7 +48,7 @@ func (l *statusLine) show(format string, args ...any) {
 	if !l.on || !l.term.ours() {
 		return
 	}
-	text := []rune(masked(fmt.Sprintf(format, args...)))
+	text := []rune(fmt.Sprintf(format, args...))
 	if width, _, ok := windowSize(l.out); ok {
 		text = text[:min(len(text), width-1)] // a wrapped line can't be erased
 	}

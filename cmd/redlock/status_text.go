@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,28 +38,6 @@ func (s *statusView) print(p *printer) {
 		}
 	}
 	g.print(p)
-}
-
-func called(owner string) string {
-	if owner == "" {
-		return "a client without a label"
-	}
-	return strconv.Quote(owner)
-}
-
-// withID shows the ID of a lock, by which its log lines are found. A lock of another library has none.
-func withID(id string) string {
-	if id == "" {
-		return ""
-	}
-	return " (id " + id + ")"
-}
-
-func left(d time.Duration) string {
-	if d < 0 {
-		return "ever: it has no expiry"
-	}
-	return d.Round(time.Millisecond).String()
 }
 
 type statusJSON struct {
@@ -108,12 +85,4 @@ func (s *statusView) object(at *time.Time) any {
 		out.Nodes = append(out.Nodes, j)
 	}
 	return out
-}
-
-func milliseconds(d time.Duration) *int64 {
-	ms := int64(-1)
-	if d >= 0 {
-		ms = d.Milliseconds()
-	}
-	return &ms
 }

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 var (
 	// closeTimeout bounds how long a command waits at its end for nodes that have not answered. If all
@@ -37,4 +40,14 @@ func lengthen() {
 	namesTimeout *= 4
 	drain *= 4
 	slowdown = 4
+}
+
+// rest waits for d, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -14,44 +14,44 @@ import (
 // certificates can be renewed while a command runs.
 type tlsConfig func(context.Context) (*tls.Config, error)
 
-// tlsConfig is made of --cacert, --cert and --key; nil when none of them is given.
-func (n nodeFlags) tlsConfig() (tlsConfig, error) {
+// newTLSConfig makes one of --cacert, --cert and --key; nil when none of them is given.
+func newTLSConfig(cacert, cert, key string) (tlsConfig, error) {
 	switch {
-	case (*n.cert == "") != (*n.key == ""):
+	case (cert == "") != (key == ""):
 		return nil, errors.New("--cert and --key need each other")
-	case *n.cacert == "" && *n.cert == "":
+	case cacert == "" && cert == "":
 		return nil, nil
 	}
-	load := func(context.Context) (*tls.Config, error) { return n.loadTLS() }
-	_, err := n.loadTLS() // errors are reported before the first dial
+	load := func(context.Context) (*tls.Config, error) { return loadTLS(cacert, cert, key) }
+	_, err := loadTLS(cacert, cert, key) // errors are reported before the first dial
 	return load, err
 }
 
-// loadTLS returns the configuration of --cacert, --cert and --key, or nil if none of them is given.
-func (n nodeFlags) loadTLS() (*tls.Config, error) {
+// loadTLS reads the files.
+func loadTLS(cacert, cert, key string) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if *n.cacert != "" {
-		text, err := env.ReadFile("--cacert", *n.cacert)
+	if cacert != "" {
+		text, err := env.ReadFile("--cacert", cacert)
 		if err != nil {
 			return nil, err
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--cacert: %s contains no certificate in PEM form", *n.cacert)
+			return nil, fmt.Errorf("--cacert: %s contains no certificate in PEM form", cacert)
 		}
 	}
-	if *n.cert != "" {
-		cert, err := env.ReadFile("--cert", *n.cert)
+	if cert != "" {
+		certText, err := env.ReadFile("--cert", cert)
 		if err != nil {
 			return nil, err
 		}
-		key, err := env.ReadFile("--key", *n.key)
+		keyText, err := env.ReadFile("--key", key)
 		if err != nil {
 			return nil, err
 		}
-		pair, err := tls.X509KeyPair(cert, key)
+		pair, err := tls.X509KeyPair(certText, keyText)
 		if err != nil {
-			return nil, fmt.Errorf("--cert %s and --key %s do not match in PEM form: %w", *n.cert, *n.key, err)
+			return nil, fmt.Errorf("--cert %s and --key %s do not match in PEM form: %w", cert, key, err)
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}

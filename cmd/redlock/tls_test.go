@@ -103,7 +103,7 @@ func TestMastersAreReachedByTLSWithAPrivateAuthorityAndAClientCertificate(t *tes
 	require.Equal(t, exitOK, invoke(t, env, append([]string{"doctor"}, good...)...).status)
 	require.Equal(t, exitOK, invoke(t, env, append([]string{"bench", "--count", "3"}, good...)...).status)
 	s, err := givenStage(nodeList{urls: urls, tls: func() tlsConfig {
-		cfg, err := nodeFlags{cacert: &p.ca, cert: &p.cert, key: &p.key}.tlsConfig()
+		cfg, err := newTLSConfig(p.ca, p.cert, p.key)
 		require.NoError(t, err)
 		return cfg
 	}()})

@@ -20,7 +20,7 @@ func runFlags(*pflag.FlagSet) runFunc {
 	}
 }
 
-func (*invocation) runMode([]string) (exit int, ok bool) { return 0, false }
+func runMode(*invocation, []string) (exit int, ok bool) { return 0, false }
 
 // signalQueue receives the signals that end a wait.
 type signalQueue struct{}

@@ -35,13 +35,13 @@ With --json it prints one object:
 }
 
 func versionFlags(f *pflag.FlagSet) runFunc {
-	asJSON := jsonFlag(f)
+	jsonFlag(f)
 	return func(_ context.Context, c *invocation) int {
 		if len(c.all()) > 0 {
 			return c.misused("takes no arguments")
 		}
 		v := versionOf(debug.ReadBuildInfo())
-		if *asJSON {
+		if c.asJSON {
 			_ = c.object(v)
 			return exitOK
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -44,5 +45,5 @@ func (w *waitStatus) begin(wait time.Duration, err error) bool {
 
 func (w *waitStatus) showAttempt(err error) {
 	left := time.Until(w.until).Round(time.Second)
-	w.show("redlock: waiting %v at most for %s: %s", max(left, 0), w.name, inShort(err))
+	w.show("%s", masked(fmt.Sprintf("redlock: waiting %v at most for %s: %s", max(left, 0), w.name, inShort(err))))
 }

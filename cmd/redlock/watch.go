@@ -60,13 +60,13 @@ type watcher struct {
 	last     string // what has changed when it was shown last
 }
 
-func newWatcher(c *invocation, flags watchFlags, asJSON bool, query func(ctx context.Context) (view, error)) *watcher {
+func newWatcher(c *invocation, flags watchFlags, query func(ctx context.Context) (view, error)) *watcher {
 	w := &watcher{c: c, query: query, interval: *flags.interval}
 	switch {
-	case asJSON:
+	case c.asJSON:
 		w.show = w.news(w.object)
 	case c.redraws():
-		w.show = (&liveScreen{out: c.stdout, colors: newPrinter(c).colors, every: w.interval}).show
+		w.show = (&liveScreen{out: c.stdout, colors: c.printer().colors, every: w.interval}).show
 	default:
 		w.show = w.news(w.block)
 	}

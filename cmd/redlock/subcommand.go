@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,14 +49,6 @@ func (e exitStatus) label() string {
 	return strconv.Itoa(e.status)
 }
 
-// commands are the subcommands.
-func commands() []*subcommand {
-	return []*subcommand{
-		demoEntry(), runEntry(), acquireEntry(), extendEntry(), releaseEntry(),
-		statusEntry(), listEntry(), breakEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
-	}
-}
-
 // Endings that several have in common.
 var (
 	endsWell       = exitStatus{exitOK, "success"}
@@ -93,12 +86,10 @@ func (cmd *subcommand) bind(inv *invocation) {
 		if err := emptyFlag(f); err != nil {
 			return err
 		}
-		asJSON := f.Lookup("json")
-		inv.asJSON = asJSON != nil && asJSON.Value.String() == "true"
+		inv.asJSON, _ = f.GetBool("json") // an error: there is no --json
 		inv.status = run(cmd.Context(), inv)
 		return nil
 	}
-	cmd.bindCompletion(inv)
 }
 
 // explained returns an error of pflag with the flag that an unknown one resembles.
@@ -117,4 +108,15 @@ func (cmd *subcommand) explained(err error) error {
 		flags.AddCommand(&cobra.Command{Use: "--" + def.Name, Run: func(*cobra.Command, []string) {}})
 	})
 	return fmt.Errorf("%w%s", err, didYouMean(flags.SuggestionsFor("--"+name)))
+}
+
+// suggestionDistance is by how many letters a wrong word may differ from the one that is suggested.
+const suggestionDistance = 2
+
+// didYouMean returns a hint at words, or an empty text if there are none.
+func didYouMean(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return ": did you mean " + strings.Join(words, " or ") + "?"
 }
