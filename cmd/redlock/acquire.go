@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func acquireEntry() *subcommand {
-	return &subcommand{
+func acquireEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:        "acquire [flags] NAME",
 			Short:      "acquire a lock for a shell script, and print a claim to it",
@@ -22,17 +23,17 @@ func acquireEntry() *subcommand {
 			Example: "  CLAIM=$(redlock acquire --ttl 5m --wait 0 job) || exit\n" +
 				`  echo "$CLAIM" | redlock release -`,
 		},
-		flags: acquireFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "NAME is held, and the claim was printed"},
-			endsMisused,
-			endsForeign,
-			endsNoQuorum,
-			{exitSystem, "the claim could not be written, and the lock is released"},
-			{exitLost, "the lock was acquired, but expired before the claim could be printed"},
-			endsHeld,
-			endsUnguarded,
-			{exitSignal, "signal n ended the wait, and nothing is held"},
+		Define: acquireFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "NAME is held, and the claim was printed"),
+			cli.EndsMisused,
+			cli.EndsForeign,
+			cli.EndsNoQuorum,
+			cli.Ends(cli.ExitSystem, "the claim could not be written, and the lock is released"),
+			cli.Ends(cli.ExitLost, "the lock was acquired, but expired before the claim could be printed"),
+			cli.EndsHeld,
+			cli.EndsUnguarded,
+			cli.Ends(cli.ExitSignal, "signal n ended the wait, and nothing is held"),
 		},
 	}
 }
@@ -67,26 +68,26 @@ With --json it prints one object:
   left_ms  how long the lock is safe from now on
 `
 
-func acquireFlags(f *pflag.FlagSet) runFunc {
+func acquireFlags(f *pflag.FlagSet) cli.RunFunc {
 	// The pid is that of the script: this process has ended while the lock is held.
 	w := lockRequestFlags(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
-	return func(ctx context.Context, c *invocation) (exit int) {
+	return func(ctx context.Context, c *cli.Invocation) (exit int) {
 		var err error
-		if w.name, err = c.name(); err != nil {
-			return c.misused("%v", err)
+		if w.name, err = c.Name(); err != nil {
+			return c.Misused("%v", err)
 		}
 		if err := w.boundToCaller(c); err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
 		locker, err := w.open(c)
 		if err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
 		defer func() { closeAfterAcquire(locker, exit) }()
-		in := listen()
+		in := cli.Listen()
 		lock, err := w.acquire(ctx, c, locker, in)
 		if err != nil {
-			return refusal(err)
+			return cli.Refusal(err)
 		}
 		return handOut(ctx, c, locker, lock, in)
 	}
@@ -96,35 +97,35 @@ func acquireFlags(f *pflag.FlagSet) runFunc {
 // of refused attempts, at nodes that do not answer. If the claim is printed its time runs, but a script
 // waits until this process ends.
 func closeAfterAcquire(locker *redlock.Locker, exit int) {
-	if exit == exitOK {
-		closeWithin(locker, answerTimeout)
+	if exit == cli.ExitOK {
+		cli.CloseWithin(locker, cli.AnswerTimeout)
 		return
 	}
-	closeSoon(locker)
+	cli.CloseSoon(locker)
 }
 
 // handOut prints the claim on a lock. If it returns another status than 0 it has released the lock,
 // or could not.
-func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *redlock.Lock, in signalQueue) int {
+func handOut(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, lock *redlock.Lock, in cli.Signals) int {
 	untilAllAnswered(ctx, locker, lock)
-	if sig, ok := in.pending(); ok {
+	if sig, ok := in.Pending(); ok {
 		_ = lock.Release(ctx)
-		return exitSignal + int(sig)
+		return cli.ExitSignal + int(sig)
 	}
 	h := newClaimJSON(lock)
 	claim, err := lock.Detach()
 	if err != nil {
-		c.fail(err, "%v", err)
-		return exitLost
+		c.Fail(err, "%v", err)
+		return cli.ExitLost
 	}
 	if err := printClaim(c, h, claim); err != nil {
-		c.fail(err, "the claim could not be written, so the lock is released")
+		c.Fail(err, "the claim could not be written, so the lock is released")
 		if lock, err := locker.Resume(ctx, claim); err == nil {
 			_ = lock.Release(ctx)
 		}
-		return exitSystem
+		return cli.ExitSystem
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // untilAllAnswered waits for the nodes that have not answered yet, at most for answerTimeout. A
@@ -132,7 +133,7 @@ func handOut(ctx context.Context, c *invocation, locker *redlock.Locker, lock *r
 // survive the failure of one more node. A query on the same connection is answered after the
 // commands that were sent before it.
 func untilAllAnswered(ctx context.Context, locker *redlock.Locker, lock *redlock.Lock) {
-	ctx, cancel := context.WithTimeout(ctx, min(answerTimeout, lock.Remaining()/4))
+	ctx, cancel := context.WithTimeout(ctx, min(cli.AnswerTimeout, lock.Remaining()/4))
 	defer cancel()
 	_, _ = locker.Inspect(ctx, lock.Names()[0]) // its answer does not matter
 }
@@ -146,15 +147,15 @@ type claimJSON struct {
 	LeftMS int64    `json:"left_ms"`
 }
 
-func printClaim(inv *invocation, h claimJSON, claim redlock.Claim) error {
+func printClaim(inv *cli.Invocation, h claimJSON, claim redlock.Claim) error {
 	text, err := claim.MarshalText()
 	if err != nil {
 		return err
 	}
-	if !inv.asJSON {
-		_, err = fmt.Fprintf(inv.stdout, "%s\n", text)
+	if !inv.JSON {
+		_, err = fmt.Fprintf(inv.Stdout, "%s\n", text)
 		return err
 	}
 	h.Claim = string(text)
-	return inv.object(h)
+	return inv.PrintJSON(h)
 }

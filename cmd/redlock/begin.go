@@ -8,44 +8,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // begin has the nodes begin the restart guard, and waits until all of them vote.
-func (d *doctorCommand) begin(ctx context.Context, c *invocation, locker *redlock.Locker, nodes nodeList, maxTTL time.Duration) int {
-	ctx, stop := listen().until(ctx)
+func (d *doctorCommand) begin(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, nodes cli.NodeList, maxTTL time.Duration) int {
+	ctx, stop := cli.Listen().Until(ctx)
 	defer stop()
 	report, err := doctor.Diagnose(ctx, locker)
 	if err != nil {
-		c.fail(err, "%v", err)
-		return refusal(err)
+		c.Fail(err, "%v", err)
+		return cli.Refusal(err)
 	}
 	if report.Failed() {
 		exit := d.print(c, report, nil)
-		c.fail(nil, "the guard was not begun, and nothing was changed: see the errors above")
+		c.Fail(nil, "the guard was not begun, and nothing was changed: see the errors above")
 		return exit
 	}
 	if !allVote(report) {
-		c.say("the nodes are quarantined for %v; clients without the guard are refused from now on", maxTTL)
+		c.Say("the nodes are quarantined for %v; clients without the guard are refused from now on", maxTTL)
 		// A lock with a short TTL needs another node timeout than a query of the nodes.
-		client, err := c.open(nodes, maxTTL, nodeTimeout(beginTTL(maxTTL)), redlock.WithOwner("doctor"))
+		client, err := c.Open(nodes, maxTTL, cli.NodeTimeout(beginTTL(maxTTL)), redlock.WithOwner("doctor"))
 		if err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
-		defer closeSoon(client)
+		defer cli.CloseSoon(client)
 		if report, err = whenAllVote(ctx, locker, client, maxTTL); err != nil {
-			c.fail(err, "the guard is not in force on all nodes yet: %v; run the same command again to continue", err)
-			return refusal(err)
+			c.Fail(err, "the guard is not in force on all nodes yet: %v; run the same command again to continue", err)
+			return cli.Refusal(err)
 		}
 	}
 	exit := d.print(c, report, nil)
-	if exit == exitFailed {
-		c.fail(nil, "the guard is in force on all nodes, but an error was found since")
+	if exit == cli.ExitFailed {
+		c.Fail(nil, "the guard is in force on all nodes, but an error was found since")
 	}
-	if exit == exitOK && !c.asJSON {
-		_, _ = fmt.Fprintf(c.stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)
+	if exit == cli.ExitOK && !c.JSON {
+		_, _ = fmt.Fprintf(c.Stdout, "The guard is in force: clients with --guard %v can start.\n", maxTTL)
 	}
 	return exit
 }
@@ -70,7 +71,7 @@ func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL tim
 		if err != nil || allVote(report) {
 			return report, err
 		}
-		if err := rest(ctx, guardPause); err != nil { // the last nodes follow soon
+		if err := cli.Rest(ctx, cli.GuardPause); err != nil { // the last nodes follow soon
 			return nil, fmt.Errorf("not all nodes vote: %w", err)
 		}
 	}

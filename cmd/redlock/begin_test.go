@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -49,7 +50,7 @@ func TestNoSubcommandBeginsTheGuardByItself(t *testing.T) {
 			{"acquire", "--wait", "0", "other"}, {"acquire", "--wait", "1h", "other"}, {"extend", "-"}, {"release", "-"}, {"bench", "--count", "3"},
 		} {
 			got := invokeWith(t, text, envOf(all), append(words, "--guard", "1h")...)
-			require.Equal(t, exitConfig, got.status, "%s: %v: %v", what, words, got)
+			require.Equal(t, cli.ExitConfig, got.status, "%s: %v: %v", what, words, got)
 			require.Contains(t, got.err, "`redlock doctor --guard 1h0m0s --begin-guard`, which waits 1h0m0s")
 			require.Contains(t, got.err, "`redlock doctor --guard 1h0m0s --admit`")
 			allAnswered(t, all...)
@@ -66,7 +67,7 @@ func TestNoSubcommandBeginsTheGuardByItself(t *testing.T) {
 func TestOneMarkerOfTheseClientsIsEnough(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
-	require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
+	require.Equal(t, cli.ExitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
 	all[0].Del("redlock:guard")
 	acquire := []string{"acquire", "--no-fence", "--guard", "1h", "--wait", "0"}
 	_, text := acquired(t, all, envOf(all), append(acquire[1:], "job")...)
@@ -78,7 +79,7 @@ func TestOneMarkerOfTheseClientsIsEnough(t *testing.T) {
 	allAnswered(t, all...)
 	all[0].Del("redlock:guard")
 	all[1].Del("redlock:guard")
-	require.Equal(t, exitHeld, invoke(t, envOf(all), append(acquire, "job")...).status, "two are quarantined")
+	require.Equal(t, cli.ExitHeld, invoke(t, envOf(all), append(acquire, "job")...).status, "two are quarantined")
 }
 
 func TestTheGuardIsNotUsedWhileTooFewNodesAnswer(t *testing.T) {
@@ -88,7 +89,7 @@ func TestTheGuardIsNotUsedWhileTooFewNodesAnswer(t *testing.T) {
 	all[1].Stop()
 	for _, wait := range []string{"0", "300ms"} {
 		got := invoke(t, envOf(all), "acquire", "--no-fence", "--guard", "1h", "--wait", wait, "job")
-		require.Equal(t, exitUnavailable, got.status, got)
+		require.Equal(t, cli.ExitUnavailable, got.status, got)
 		allAnswered(t, all...)
 		require.Empty(t, markers(all))
 	}
@@ -102,7 +103,7 @@ func TestTheDoctorBeginsTheGuardAndWaitsUntilAllMastersVote(t *testing.T) {
 	holdAll(all, "job", secretToken, time.Hour) // of a client without the guard
 	began := time.Now()
 	got := invoke(t, envOf(all), begin...)
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.GreaterOrEqual(t, time.Since(began), 6*time.Second)
 	require.Contains(t, got.err, "quarantined for 6s; clients without the guard are refused from now on")
 	require.Contains(t, got.out, "\nThe guard is in force: clients with --guard 6s can start.\n")
@@ -114,10 +115,10 @@ func TestTheDoctorBeginsTheGuardAndWaitsUntilAllMastersVote(t *testing.T) {
 	eventually(t, "nothing else is left", func() bool { return len(locks(all...)) == 3 })
 	attempts(t, 3, func() string { // the node timeout is a quarter of the guard's maxTTL
 		got := invoke(t, envOf(all), "acquire", "--guard", "6s", "--wait", "0", "job")
-		if got.status == exitUnavailable {
+		if got.status == cli.ExitUnavailable {
 			return got.err
 		}
-		require.Equal(t, exitHeld, got.status, "the lock that was held stays held: %v", got)
+		require.Equal(t, cli.ExitHeld, got.status, "the lock that was held stays held: %v", got)
 		return ""
 	})
 	for _, m := range all {
@@ -125,7 +126,7 @@ func TestTheDoctorBeginsTheGuardAndWaitsUntilAllMastersVote(t *testing.T) {
 	}
 
 	got = invoke(t, envOf(all), append(begin, "--json")...)
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Empty(t, got.err, "there is nothing to wait for")
 	require.Equal(t, "true", field(t, got.out, "ok"))
 }
@@ -142,14 +143,14 @@ func TestTheGuardIsNotBegunWhereAMasterIsNotFit(t *testing.T) {
 		before := markers(all)
 		for _, more := range [][]string{nil, {"--json"}} {
 			got := invoke(t, envOf(all), append([]string{"doctor", "--guard", "1h", "--begin-guard"}, more...)...)
-			require.Equal(t, exitFailed, got.status, "%s: %v", what, got)
+			require.Equal(t, cli.ExitFailed, got.status, "%s: %v", what, got)
 			require.Contains(t, got.err, "the guard was not begun, and nothing was changed")
 			allAnswered(t, all...)
 			require.Equal(t, before, markers(all))
 		}
 	}
 	for _, words := range [][]string{{"--begin-guard"}, {"--begin-guard", "--admit", "--guard", "1h"}} {
-		require.Equal(t, exitUsage, invoke(t, []string{"REDLOCK_NODES=redis://127.0.0.1:1"}, append([]string{"doctor"}, words...)...).status)
+		require.Equal(t, cli.ExitUsage, invoke(t, []string{"REDLOCK_NODES=redis://127.0.0.1:1"}, append([]string{"doctor"}, words...)...).status)
 	}
 }
 
@@ -160,6 +161,6 @@ func TestWrongUsageIsReportedBeforeTheGuardIsQueried(t *testing.T) {
 	require.NoError(t, err)
 	for _, words := range [][]string{{"acquire", "--ttl", "20s", "n"}, {"acquire", "redlock:n"}, {"release", string(forged)}} {
 		got := invoke(t, env, words...)
-		require.Equal(t, exitUsage, got.status, got)
+		require.Equal(t, cli.ExitUsage, got.status, got)
 	}
 }

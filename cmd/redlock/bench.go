@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func benchEntry() *subcommand {
-	return &subcommand{
+func benchEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "bench [flags]",
 			Short: "measure how long it takes to acquire and release a lock",
@@ -26,15 +28,15 @@ func benchEntry() *subcommand {
 			Example: "  redlock bench --nodes redis://a:6379,redis://b:6379,redis://c:6379 --clients 16 --for 10s\n" +
 				"  redlock bench --embedded --count 1000",
 		},
-		flags: benchFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "the measurement is complete, and no key is left"},
-			{exitFailed, "an acquisition or a release failed, or a key is left"},
-			endsMisused,
-			{exitUnavailable, "no quorum of nodes could be reached at the start"},
-			endsUnwritten,
-			endsQuarantine, endsUnguarded,
-			{exitSignal, "signal n ended it; the results so far are printed"},
+		Define: benchFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "the measurement is complete, and no key is left"),
+			cli.Ends(cli.ExitFailed, "an acquisition or a release failed, or a key is left"),
+			cli.EndsMisused,
+			cli.Ends(cli.ExitUnavailable, "no quorum of nodes could be reached at the start"),
+			cli.EndsUnwritten,
+			cli.EndsQuarantine, cli.EndsUnguarded,
+			cli.Ends(cli.ExitSignal, "signal n ended it; the results so far are printed"),
 		},
 	}
 }
@@ -85,36 +87,36 @@ const (
 	benchTTL   = 10 * time.Second
 )
 
-func benchFlags(f *pflag.FlagSet) runFunc {
+func benchFlags(f *pflag.FlagSet) cli.RunFunc {
 	b := &bench{clock: clock.System()}
-	nodesFlags(f)
-	guardFlag(f)
+	cli.NodeFlags(f)
+	cli.GuardFlag(f)
 	inside := f.Bool("embedded", false, "measure three nodes inside this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
-	durationVar(f, &b.bound, "for", "", 5*time.Second, "how long, up to 10m (default: 5s)")
+	cli.DurationVar(f, &b.bound, "for", "", 5*time.Second, "how long, up to 10m (default: 5s)")
 	f.IntVar(&b.count, "count", 0, "stop after this `number` of acquisitions (default: no limit)")
-	return func(ctx context.Context, c *invocation) int {
+	return func(ctx context.Context, c *cli.Invocation) int {
 		nodes, end, err := b.prepare(c, *inside)
 		if err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
 		defer end()
 		// With the library's node timeout, connections that are still being made would count as failures.
-		if b.locker, err = c.open(nodes, b.guard, nodeTimeout(b.ttl()), redlock.WithOwner("bench")); err != nil {
-			return c.misused("%v", err)
+		if b.locker, err = c.Open(nodes, b.guard, cli.NodeTimeout(b.ttl()), redlock.WithOwner("bench")); err != nil {
+			return c.Misused("%v", err)
 		}
-		defer closeSoon(b.locker)
+		defer cli.CloseSoon(b.locker)
 		return b.measure(ctx, c, *inside)
 	}
 }
 
 // prepare checks the flags and the words, and resolves the nodes. The caller calls end.
-func (b *bench) prepare(c *invocation, inside bool) (nodes nodeList, end func(), err error) {
+func (b *bench) prepare(c *cli.Invocation, inside bool) (nodes cli.NodeList, end func(), err error) {
 	switch {
-	case len(c.all()) > 0:
+	case len(c.Words()) > 0:
 		return nodes, nil, errors.New("takes no NAME")
-	case inside && c.nodesGiven():
-		return nodes, nil, errEmbedded
+	case inside && c.NodesGiven():
+		return nodes, nil, cli.ErrEmbedded
 	case b.clients < 1 || b.clients > maxClients:
 		return nodes, nil, fmt.Errorf("--clients must be from 1 to %d", maxClients)
 	case b.bound <= 0 || b.bound > maxTime:
@@ -122,11 +124,11 @@ func (b *bench) prepare(c *invocation, inside bool) (nodes nodeList, end func(),
 	case b.count < 0 || b.count > maxCount:
 		return nodes, nil, fmt.Errorf("--count must be at most %d", maxCount)
 	}
-	if b.guard, err = c.guard(); err != nil {
+	if b.guard, err = c.MaxTTL(); err != nil {
 		return nodes, nil, err
 	}
 	nodes, end, err = mastersOf(c, inside)
-	if errors.Is(err, errNoNodes) {
+	if errors.Is(err, cli.ErrNoNodes) {
 		err = errors.New("no nodes given by --nodes or REDLOCK_NODES; --embedded measures nodes inside this process")
 	}
 	return nodes, end, err
@@ -134,21 +136,21 @@ func (b *bench) prepare(c *invocation, inside bool) (nodes nodeList, end func(),
 
 func (b *bench) ttl() time.Duration {
 	if b.guard > 0 {
-		return min(slowed(benchTTL), b.guard)
+		return min(cli.Slowed(benchTTL), b.guard)
 	}
-	return slowed(benchTTL)
+	return cli.Slowed(benchTTL)
 }
 
 // measure runs the clients until the time or the count is over, and prints the result. It returns
 // the exit status.
-func (b *bench) measure(ctx context.Context, c *invocation, inside bool) int {
-	ctx, stop := listen().until(ctx)
+func (b *bench) measure(ctx context.Context, c *cli.Invocation, inside bool) int {
+	ctx, stop := cli.Listen().Until(ctx)
 	defer stop()
 	b.prefix = "bench-" + strings.ToLower(rand.Text()[:10])
 	samples, err := b.warm(ctx)
 	if err != nil {
-		c.fail(err, "%v", err)
-		return refusal(err)
+		c.Fail(err, "%v", err)
+		return cli.Refusal(err)
 	}
 	began := b.clock.Now()
 	b.work(ctx, c, samples)
@@ -157,19 +159,19 @@ func (b *bench) measure(ctx context.Context, c *invocation, inside bool) int {
 		r.merge(&samples[i])
 	}
 	r.nodes, r.left = b.leftovers(ctx)
-	if c.asJSON {
-		c.result = r.object()
+	if c.JSON {
+		c.Result = r.object()
 	} else {
-		r.print(c.printer())
+		r.print(c.Printer())
 	}
-	var sig signalError
+	var sig cli.SignalError
 	switch {
 	case errors.As(context.Cause(ctx), &sig):
-		return exitSignal + int(sig.Signal)
+		return cli.ExitSignal + int(sig.Signal)
 	case r.failed() > 0 || len(r.left) > 0:
-		return exitFailed
+		return cli.ExitFailed
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // warm makes the samples of all clients. It acquires a few locks first, so that connections and
@@ -179,7 +181,7 @@ func (b *bench) warm(ctx context.Context) ([]sample, error) {
 	for i := range samples {
 		samples[i].name = b.name(i)
 	}
-	if err := (restartGuard{b.locker, b.guard}).begun(ctx); err != nil {
+	if err := (cli.RestartGuard{Locker: b.locker, MaxTTL: b.guard}).Begun(ctx); err != nil {
 		return nil, err
 	}
 	for range 10 {
@@ -197,7 +199,7 @@ func (b *bench) warm(ctx context.Context) ([]sample, error) {
 func (b *bench) name(i int) string { return fmt.Sprintf("%s/%d", b.prefix, i+1) }
 
 // work runs all clients until the time or the count is over.
-func (b *bench) work(ctx context.Context, c *invocation, samples []sample) {
+func (b *bench) work(ctx context.Context, c *cli.Invocation, samples []sample) {
 	b.begun.Store(0)
 	b.done.Store(0)
 	b.failed.Store(0)
@@ -216,16 +218,16 @@ func (b *bench) work(ctx context.Context, c *invocation, samples []sample) {
 }
 
 // progress shows the counts on a terminal until over is closed.
-func (b *bench) progress(c *invocation, over <-chan struct{}) {
-	line := newStatusLine(c.stderr)
-	if !line.begin() {
+func (b *bench) progress(c *cli.Invocation, over <-chan struct{}) {
+	line := terminal.NewLine(c.Stderr)
+	if !line.Begin() {
 		return
 	}
-	defer line.end()
+	defer line.End()
 	began := b.clock.Now()
 	for tick := time.NewTicker(200 * time.Millisecond); ; {
 		passed := b.clock.Now().Sub(began)
-		line.show("redlock: %s of %v, %s locks, %s failed", short(passed.Truncate(time.Second/10)), b.bound,
+		line.Show("redlock: %s of %v, %s locks, %s failed", terminal.Short(passed.Truncate(time.Second/10)), b.bound,
 			thousands(b.done.Load()), thousands(b.failed.Load()))
 		select {
 		case <-tick.C:

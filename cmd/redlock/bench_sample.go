@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -28,7 +29,7 @@ func (s *sample) takeAll(ctx context.Context, b *bench) {
 			continue
 		}
 		b.failed.Add(1)
-		_ = rest(ctx, failurePause)
+		_ = cli.Rest(ctx, failurePause)
 	}
 }
 
@@ -67,8 +68,8 @@ func errorKind(err error) string {
 		redlock.ErrHeld, redlock.ErrTooLate, redlock.ErrLost, redlock.ErrQuarantined, redlock.ErrNoQuorum,
 	} {
 		if errors.Is(err, kind) {
-			return withoutPrefix(kind)
+			return cli.WithoutPrefix(kind)
 		}
 	}
-	return withoutPrefix(err)
+	return cli.WithoutPrefix(err)
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
 
 func TestABenchMeasuresTheRequestedCountAndLeavesNothing(t *testing.T) {
@@ -19,7 +22,7 @@ func TestABenchMeasuresTheRequestedCountAndLeavesNothing(t *testing.T) {
 		}
 	})
 	got := invoke(t, envOf(all), "bench", "--count", "60", "--clients", "4", "--for", "1m")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Empty(t, got.err)
 	require.Regexp(t, `^3 nodes, 4 clients: 60 locks acquired and released in \S+ m?s, [\d,]+ a second\n`, got.out)
 	require.Regexp(t, `(?m)^ +LEAST +MEDIAN +90 % +99 % +99\.9 % +MOST$`, got.out)
@@ -34,7 +37,7 @@ func TestABenchMeasuresTheRequestedCountAndLeavesNothing(t *testing.T) {
 func TestABenchForProgramsHasTheDocumentedFields(t *testing.T) {
 	t.Parallel()
 	got := invoke(t, nil, "bench", "--embedded", "--count", "20", "--json", "--for", "1m")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	var r map[string]any
 	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
 	for field := range r {
@@ -64,7 +67,7 @@ func TestABenchForProgramsHasTheDocumentedFields(t *testing.T) {
 func TestABenchEndsWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	got := invoke(t, nil, "bench", "--embedded", "--for", "50ms")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Contains(t, got.out, "3 nodes inside of this process, which say nothing about Redis, 1 client: ")
 }
 
@@ -74,7 +77,7 @@ func TestABenchWithoutAQuorumIs69(t *testing.T) {
 	all[0].Stop()
 	all[1].Stop()
 	got := invoke(t, envOf(all), "bench")
-	require.Equal(t, exitUnavailable, got.status)
+	require.Equal(t, cli.ExitUnavailable, got.status)
 	require.Empty(t, got.out)
 	require.Contains(t, got.err, "no quorum")
 }
@@ -99,7 +102,7 @@ func TestABenchThatFailsUnderWayCountsItAndSaysSo(t *testing.T) {
 			setFree(all, key)
 		}
 	})
-	require.Equal(t, exitFailed, got.status, got)
+	require.Equal(t, cli.ExitFailed, got.status, got)
 	var r struct {
 		Done, Failed int
 		Errors       map[string]int
@@ -121,7 +124,7 @@ func TestABenchThatFindsSomethingLeftFails(t *testing.T) {
 	r := &benchResult{nodes: []string{"a"}, clients: 1, left: []string{"bench-x/1 on a"}}
 	r.errors = map[string]int{"lost": 1}
 	var out strings.Builder
-	r.print(&printer{w: &out})
+	r.print(&terminal.Printer{W: &out})
 	require.Contains(t, out.String(), "✗ lost: 1 time\n")
 	require.Contains(t, out.String(), "✗ left behind, until it expires: bench-x/1 on a\n")
 	require.NotContains(t, out.String(), "LEAST", "nothing was measured")

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
 
 // benchResult holds the measurements of all clients together.
@@ -45,42 +47,42 @@ func (r *benchResult) perSecond() float64 {
 // barWidth is how long the longest bar is.
 const barWidth = 40
 
-func (r *benchResult) print(p *printer) {
+func (r *benchResult) print(p *terminal.Printer) {
 	where := plural(len(r.nodes), "node")
 	if r.embedded {
 		where += " inside of this process, which say nothing about Redis"
 	}
-	p.line("%s, %s: %s locks acquired and released in %s, %s a second", where, plural(r.clients, "client"),
-		p.in(bold, thousands(int64(r.both.n))), short(r.took), p.in(bold, thousands(int64(r.perSecond()))))
+	p.Line("%s, %s: %s locks acquired and released in %s, %s a second", where, plural(r.clients, "client"),
+		p.In(terminal.Bold, thousands(int64(r.both.n))), terminal.Short(r.took), p.In(terminal.Bold, thousands(int64(r.perSecond()))))
 	if r.both.n > 0 {
-		p.line("\n           %9s %9s %9s %9s %9s %9s", "LEAST", "MEDIAN", "90 %", "99 %", "99.9 %", "MOST")
+		p.Line("\n           %9s %9s %9s %9s %9s %9s", "LEAST", "MEDIAN", "90 %", "99 %", "99.9 %", "MOST")
 		r.acquire.printRow(p, "acquire")
 		r.release.printRow(p, "release")
 		r.both.printRow(p, "both")
-		p.line("\n  both, how often:")
+		p.Line("\n  both, how often:")
 		r.both.printBars(p)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.errors)) {
-		p.bad("%s: %s", kind, plural(r.errors[kind], "time"))
+		p.Bad("%s: %s", kind, plural(r.errors[kind], "time"))
 	}
 	for _, name := range r.left {
-		p.bad("left behind, until it expires: %s", name)
+		p.Bad("left behind, until it expires: %s", name)
 	}
 }
 
-func (h *histogram) printRow(p *printer, what string) {
-	p.line("  %-8s %9s %9s %9s %9s %9s %9s", what, short(h.least), short(h.quantile(0.5)), short(h.quantile(0.9)),
-		short(h.quantile(0.99)), short(h.quantile(0.999)), short(h.most))
+func (h *histogram) printRow(p *terminal.Printer, what string) {
+	p.Line("  %-8s %9s %9s %9s %9s %9s %9s", what, terminal.Short(h.least), terminal.Short(h.quantile(0.5)), terminal.Short(h.quantile(0.9)),
+		terminal.Short(h.quantile(0.99)), terminal.Short(h.quantile(0.999)), terminal.Short(h.most))
 }
 
-func (h *histogram) printBars(p *printer) {
+func (h *histogram) printBars(p *terminal.Printer) {
 	most := 0
 	for _, b := range h.bars() {
 		most = max(most, b.n)
 	}
 	for _, b := range h.bars() {
 		drawn := strings.Repeat("█", (b.n*barWidth+most-1)/most)
-		p.line("  below %9s  %s %s", short(b.below), p.in(blue, drawn), thousands(int64(b.n)))
+		p.Line("  below %9s  %s %s", terminal.Short(b.below), p.In(terminal.Blue, drawn), thousands(int64(b.n)))
 	}
 }
 

@@ -13,13 +13,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func breakEntry() *subcommand {
-	return &subcommand{
+func breakEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "break [flags] NAME",
 			Short: "take a lock from its holder, after a question",
@@ -27,16 +28,16 @@ func breakEntry() *subcommand {
 			Example: "  redlock break invoice/42\n" +
 				"  redlock break --yes --json invoice/42 | jq .may_believe_ms",
 		},
-		heldName: true,
-		flags:    breakFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "the lock is broken: NAME is free on a quorum of the nodes"},
-			{exitFailed, "nothing was deleted: NAME is free, its key is no lock of this library, or the answer was not yes"},
-			endsMisused,
-			{exitUnavailable, "no quorum of nodes could be reached; the message says whether anything was deleted"},
-			endsUnwritten,
-			{exitLost, "the lock was released, expired or got another holder since it was shown; the new holder keeps it"},
-			endsQuarantine, endsUnguarded,
+		HeldName: true,
+		Define:    breakFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "the lock is broken: NAME is free on a quorum of the nodes"),
+			cli.Ends(cli.ExitFailed, "nothing was deleted: NAME is free, its key is no lock of this library, or the answer was not yes"),
+			cli.EndsMisused,
+			cli.Ends(cli.ExitUnavailable, "no quorum of nodes could be reached; the message says whether anything was deleted"),
+			cli.EndsUnwritten,
+			cli.Ends(cli.ExitLost, "the lock was released, expired or got another holder since it was shown; the new holder keeps it"),
+			cli.EndsQuarantine, cli.EndsUnguarded,
 		},
 	}
 }
@@ -67,43 +68,43 @@ With --json it prints one object:
                   absent if all did
 `
 
-func breakFlags(f *pflag.FlagSet) runFunc {
-	nodesFlags(f)
-	guardFlag(f)
+func breakFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.NodeFlags(f)
+	cli.GuardFlag(f)
 	yes := f.Bool("yes", false, "do not ask")
-	return func(ctx context.Context, c *invocation) int { return runBreak(ctx, c, *yes) }
+	return func(ctx context.Context, c *cli.Invocation) int { return runBreak(ctx, c, *yes) }
 }
 
-func runBreak(ctx context.Context, c *invocation, yes bool) int {
-	name, err := c.name()
+func runBreak(ctx context.Context, c *cli.Invocation, yes bool) int {
+	name, err := c.Name()
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
-	maxTTL, err := c.guard()
+	maxTTL, err := c.MaxTTL()
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
-	nodes, err := c.nodes()
+	nodes, err := c.Nodes()
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	group, err := openGroup(nodes)
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	defer group.close()
 	longest := cmp.Or(maxTTL, redlock.DefaultMaxTTL)
-	locker, err := c.open(nodes, maxTTL, nodeTimeout(longest))
+	locker, err := c.Open(nodes, maxTTL, cli.NodeTimeout(longest))
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
-	defer closeSoon(locker)
+	defer cli.CloseSoon(locker)
 	if err := checkName(ctx, locker, name); err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	br := &breaker{
-		group: group, locker: locker, guard: restartGuard{locker, maxTTL}, longest: longest,
-		name: name, key: c.prefix() + name,
+		group: group, locker: locker, guard: cli.RestartGuard{Locker: locker, MaxTTL: maxTTL}, longest: longest,
+		name: name, key: c.Prefix() + name,
 	}
 	return br.breakLock(ctx, c, yes)
 }
@@ -119,32 +120,32 @@ func checkName(ctx context.Context, locker *redlock.Locker, name string) error {
 	return nil
 }
 
-func (br *breaker) breakLock(ctx context.Context, c *invocation, yes bool) int {
+func (br *breaker) breakLock(ctx context.Context, c *cli.Invocation, yes bool) int {
 	if err := br.find(ctx); err != nil {
-		c.fail(err, "%s: %v", br.name, err)
+		c.Fail(err, "%s: %v", br.name, err)
 		return breakStatus(err)
 	}
 	if !yes && !br.confirmed(c) {
 		held := &redlock.HeldError{Owner: br.owner(), ID: command.ID(br.token), Remaining: br.remaining}
-		c.fail(fmt.Errorf("%w: %w", errDeclined, held), "%s is not broken", br.name)
-		return exitFailed
+		c.Fail(fmt.Errorf("%w: %w", errDeclined, held), "%s is not broken", br.name)
+		return cli.ExitFailed
 	}
 	believes, err := br.delete(ctx)
 	if err != nil {
-		c.fail(err, "%s: %v", br.name, err)
+		c.Fail(err, "%s: %v", br.name, err)
 		return breakStatus(err)
 	}
-	if c.asJSON {
-		_ = c.object(breakJSON{br.name, true, br.owner(), command.ID(br.token), believes.Milliseconds(), br.unanswered})
-		return exitOK
+	if c.JSON {
+		_ = c.PrintJSON(breakJSON{br.name, true, br.owner(), command.ID(br.token), believes.Milliseconds(), br.unanswered})
+		return cli.ExitOK
 	}
-	_, _ = fmt.Fprintf(c.stdout, "%s is broken. Its holder, %s%s, may believe for %v more that it holds it,\n"+
+	_, _ = fmt.Fprintf(c.Stdout, "%s is broken. Its holder, %s%s, may believe for %v more that it holds it,\n"+
 		"or for its whole TTL if it extended the lock at this very moment.\n",
-		oneline.Printable(br.name), called(br.owner()), withID(command.ID(br.token)), believes.Round(time.Millisecond))
+		oneline.Printable(br.name), cli.Holder(br.owner()), cli.WithID(command.ID(br.token)), believes.Round(time.Millisecond))
 	if len(br.unanswered) > 0 {
-		_, _ = fmt.Fprintf(c.stdout, "No answer from %s, which may keep the key until it expires.\n", oneline.List(br.unanswered, ", "))
+		_, _ = fmt.Fprintf(c.Stdout, "No answer from %s, which may keep the key until it expires.\n", oneline.List(br.unanswered, ", "))
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 type breakJSON struct {
@@ -160,11 +161,11 @@ type breakJSON struct {
 const maxAnswer = 16
 
 // confirmed shows the lock, and reports whether the user wants to break it.
-func (br *breaker) confirmed(inv *invocation) bool {
-	inv.say("%s", fmt.Sprintf("%s is held by %s for %s, on %s%s", oneline.Printable(br.name), called(br.owner()), left(br.remaining),
-		oneline.List(br.holding, ", "), withID(command.ID(br.token))))
-	_, _ = fmt.Fprint(inv.stderr, "Its holder is not stopped. Break the lock? [y/N] ")
-	line, _ := bufio.NewReader(io.LimitReader(inv.stdin, maxAnswer)).ReadString('\n')
+func (br *breaker) confirmed(inv *cli.Invocation) bool {
+	inv.Say("%s", fmt.Sprintf("%s is held by %s for %s, on %s%s", oneline.Printable(br.name), cli.Holder(br.owner()), cli.Left(br.remaining),
+		oneline.List(br.holding, ", "), cli.WithID(command.ID(br.token))))
+	_, _ = fmt.Fprint(inv.Stderr, "Its holder is not stopped. Break the lock? [y/N] ")
+	line, _ := bufio.NewReader(io.LimitReader(inv.Stdin, maxAnswer)).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes"
 }
@@ -173,7 +174,7 @@ func (br *breaker) confirmed(inv *invocation) bool {
 type breaker struct {
 	group  *nodeGroup
 	locker *redlock.Locker
-	guard  restartGuard
+	guard  cli.RestartGuard
 	// longest is the longest TTL that a lock can have.
 	longest time.Duration
 	name    string
@@ -188,9 +189,9 @@ type breaker struct {
 
 // Why a lock is not broken, beside the library's errors.
 var (
-	errFree      = newCodedError("free", "no client holds it on a quorum of the nodes, so there is nothing to break")
-	errDeclined  = newCodedError("declined", "the answer was not yes")
-	errForeign   = newCodedError("foreign_key", "its key is no lock of this library, and is not touched: its value is no token, or it has no expiry")
+	errFree      = cli.CodedError("free", "no client holds it on a quorum of the nodes, so there is nothing to break")
+	errDeclined  = cli.CodedError("declined", "the answer was not yes")
+	errForeign   = cli.CodedError("foreign_key", "its key is no lock of this library, and is not touched: its value is no token, or it has no expiry")
 	errUndecided = fmt.Errorf("%w: too few nodes answered to tell who holds it", redlock.ErrNoQuorum)
 )
 
@@ -200,11 +201,11 @@ func (br *breaker) owner() string { return command.Owner(br.token) }
 func breakStatus(err error) int {
 	switch {
 	case errors.Is(err, errFree), errors.Is(err, errForeign):
-		return exitFailed
+		return cli.ExitFailed
 	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrTooLate):
-		return exitLost
+		return cli.ExitLost
 	}
-	return refusal(err)
+	return cli.Refusal(err)
 }
 
 // find finds the token that a quorum of the nodes has.
@@ -255,7 +256,7 @@ func (br *breaker) note(all []command.KeyState) {
 
 // read reads the key on all nodes. A node with an error has the zero state.
 func (br *breaker) read(ctx context.Context) (all []command.KeyState, errs []error, err error) {
-	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cli.ColdTimeout)
 	defer cancel()
 	all, errs = make([]command.KeyState, len(br.group.nodes)), make([]error, len(br.group.nodes))
 	for i, a := range answers(ctx, ask(groupOf(br.group.nodes...), br.key)) {
@@ -278,13 +279,13 @@ func (br *breaker) read(ctx context.Context) (all []command.KeyState, errs []err
 func (br *breaker) delete(ctx context.Context) (believes time.Duration, err error) {
 	// The TTL must leave room for the node timeout, however little of the lock's own is left. No key is
 	// set to it.
-	claim := redlock.Claim{Names: []string{br.name}, Token: br.token, TTL: min(max(br.remaining, 4*coldTimeout), br.longest)}
+	claim := redlock.Claim{Names: []string{br.name}, Token: br.token, TTL: min(max(br.remaining, 4*cli.ColdTimeout), br.longest)}
 	var lock *redlock.Lock
 	resume := func(ctx context.Context) (err error) {
 		lock, err = br.locker.Resume(ctx, claim)
 		return err
 	}
-	if err = br.guard.begunFor(ctx, resume); err == nil {
+	if err = br.guard.BegunFor(ctx, resume); err == nil {
 		err = resume(ctx)
 	}
 	if errors.Is(err, redlock.ErrInvalid) { // the token's label is not one of this library's

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
 )
@@ -24,17 +25,17 @@ func TestALockThatChangesAfterItWasShownIsNotBroken(t *testing.T) {
 		values [3]string // of the nodes afterwards
 		change func(all []*fakeredis.Master)
 	}{
-		"another holder": {exitLost, [3]string{token2, token2, token2}, func(all []*fakeredis.Master) {
+		"another holder": {cli.ExitLost, [3]string{token2, token2, token2}, func(all []*fakeredis.Master) {
 			holdAll(all, "job", token2, time.Hour)
 		}},
-		"another holder on a quorum": {exitLost, [3]string{token2, token2, token}, func(all []*fakeredis.Master) {
+		"another holder on a quorum": {cli.ExitLost, [3]string{token2, token2, token}, func(all []*fakeredis.Master) {
 			holdAll(all[:2], "job", token2, time.Hour)
 		}},
-		"another holder on a minority": {exitOK, [3]string{token2, "", ""}, func(all []*fakeredis.Master) {
+		"another holder on a minority": {cli.ExitOK, [3]string{token2, "", ""}, func(all []*fakeredis.Master) {
 			holdAll(all[:1], "job", token2, time.Hour)
 		}},
-		"released": {exitLost, [3]string{}, func(all []*fakeredis.Master) { setFree(all, "job") }},
-		"no quorum": {exitUnavailable, [3]string{token, token, token}, func(all []*fakeredis.Master) {
+		"released": {cli.ExitLost, [3]string{}, func(all []*fakeredis.Master) { setFree(all, "job") }},
+		"no quorum": {cli.ExitUnavailable, [3]string{token, token, token}, func(all []*fakeredis.Master) {
 			all[0].Stop()
 			all[1].Stop()
 		}},
@@ -48,7 +49,7 @@ func TestALockThatChangesAfterItWasShownIsNotBroken(t *testing.T) {
 		require.Equal(t, c.status, p.status(), what)
 		messages := p.messages()
 		allAnswered(t, all...)
-		require.Equal(t, c.status != exitOK, strings.Contains(messages, "nothing was deleted"), "%s: %s", what, messages)
+		require.Equal(t, c.status != cli.ExitOK, strings.Contains(messages, "nothing was deleted"), "%s: %s", what, messages)
 		for i, m := range all {
 			value, _ := m.Get("job")
 			require.Equal(t, c.values[i], value, "%s: %s", what, m.Name())
@@ -66,7 +67,7 @@ func TestABreakCountsWhatTheHolderExtendedMeanwhile(t *testing.T) {
 	holdAll(all, "job", token, 2*time.Hour)
 	p.say("y")
 	require.Regexp(t, `may believe for (2h0m0[.\d]*s|1h59m[.\d]*s) more`, p.line())
-	require.Equal(t, exitOK, p.status(), p.messages())
+	require.Equal(t, cli.ExitOK, p.status(), p.messages())
 	releasedEverywhere(t, all...)
 }
 
@@ -79,21 +80,21 @@ func TestALockWithAShortTTLIsBroken(t *testing.T) {
 		var guarded []string
 		if guard != "" {
 			guarded = []string{"--guard", guard}
-			require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", guard, "--admit").status)
+			require.Equal(t, cli.ExitOK, invoke(t, envOf(all), "doctor", "--guard", guard, "--admit").status)
 		}
 		attempts(t, 20, func() string { // a busy machine may lose the lock before it is broken
 			run := start(t, all, slices.Concat([]string{"run", "--ttl", "1s"}, guarded, []string{"job", "--", "sh", "-c", "echo runs; exec sleep 60"})...)
 			if _, err := run.lineOrEnd(); err != nil {
-				require.Equal(t, exitLost, run.status())
+				require.Equal(t, cli.ExitLost, run.status())
 				return "it was lost before the command began"
 			}
 			got := invoke(t, envOf(all), slices.Concat([]string{"break", "--yes"}, guarded, []string{"job"})...)
-			if got.status != exitOK {
+			if got.status != cli.ExitOK {
 				_ = run.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-				require.Equal(t, exitLost, run.status(), "guard %q: a lock that is held is not broken: %v", guard, got)
+				require.Equal(t, cli.ExitLost, run.status(), "guard %q: a lock that is held is not broken: %v", guard, got)
 				return got.err
 			}
-			require.Equal(t, exitLost, run.status())
+			require.Equal(t, cli.ExitLost, run.status())
 			return ""
 		})
 		releasedEverywhere(t, all...)
@@ -117,7 +118,7 @@ func TestABrokenLockNamesTheNodesThatMayKeepIt(t *testing.T) {
 				p := startAsUser(t, all, "break", "--yes", flag, "job")
 				out, messages, status := p.gone(), p.messages(), p.status()
 				all[2].Unfreeze()
-				if status != exitOK || !regexp.MustCompile(want).MatchString(out) {
+				if status != cli.ExitOK || !regexp.MustCompile(want).MatchString(out) {
 					return out + messages
 				}
 				return ""

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
@@ -33,13 +34,13 @@ func TestABrokenLockIsFreeAnnouncedAndItsFenceStays(t *testing.T) {
 	holdAll(all, "other", token2, time.Hour)
 	heard := listener(t, all[0], "job")
 	got := invoke(t, envOf(all), "break", "--yes", "job")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Empty(t, got.err)
 	require.Regexp(t, `^job is broken\. Its holder, "anna" \(id [0-9a-f]{24}\), may believe for (30s|[12]\d[.0-9]*s) more that it holds it,\nor for its whole TTL`, got.out)
 	require.IsType(t, redis.Message{}, heard.Receive())
 	require.NoError(t, heard.Close())
 	eventually(t, "it is free", func() bool { return slices.Equal([]string{"other", "other", "other"}, locks(all...)) })
-	require.Equal(t, exitLost, invokeWith(t, text, envOf(all), "release", "-").status)
+	require.Equal(t, cli.ExitLost, invokeWith(t, text, envOf(all), "release", "-").status)
 	next, text := acquired(t, all, envOf(all), "job")
 	require.Greater(t, next.Fence, first.Fence)
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
@@ -51,7 +52,7 @@ func TestABrokenLockIsReportedToPrograms(t *testing.T) {
 	holdAll(all, "app/a*b", token, time.Hour)
 	holdAll(all, "app/axb", token, time.Hour)
 	got := invoke(t, envOf(all), "break", "--json", "--yes", "--prefix", "app/", "a*b")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	var b map[string]any
 	require.NoError(t, json.Unmarshal([]byte(got.out), &b))
 	require.InDelta(t, time.Hour.Milliseconds(), b["may_believe_ms"], 60_000)
@@ -67,7 +68,7 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 	holdAll(all, "job", token, time.Hour)
 	for _, answer := range []string{"", "\n", "n\n", "no\n", "yesterday\n", strings.Repeat("y", 100)} {
 		got := invokeWith(t, answer, envOf(all), "break", "job")
-		require.Equal(t, exitFailed, got.status, answer)
+		require.Equal(t, cli.ExitFailed, got.status, answer)
 		require.Empty(t, got.out)
 		require.Regexp(t, `^redlock: job is held by "anna" for \S+, on a, b, c \(id [0-9a-f]{24}\)\nIts holder is not stopped\. Break the lock\? \[y/N\] `+
 			`redlock: job is not broken\n$`, got.err)
@@ -77,7 +78,7 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 	got := invokeWith(t, "no\n", envOf(all), "break", "--json", "job")
 	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","id":"[0-9a-f]{24}","left_ms":\d+}\n$`, got.out)
 	got = invokeWith(t, "Yes\n", envOf(all), "break", "job")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	releasedEverywhere(t, all...)
 }
 
@@ -88,23 +89,23 @@ func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
 		says   string
 		fill   func(all []*fakeredis.Master)
 	}{
-		"free":          {exitFailed, "no client holds it", func([]*fakeredis.Master) {}},
-		"on a minority": {exitFailed, "no client holds it", func(all []*fakeredis.Master) { holdAll(all[:1], "job", token, time.Hour) }},
-		"a split vote": {exitFailed, "no client holds it", func(all []*fakeredis.Master) {
+		"free":          {cli.ExitFailed, "no client holds it", func([]*fakeredis.Master) {}},
+		"on a minority": {cli.ExitFailed, "no client holds it", func(all []*fakeredis.Master) { holdAll(all[:1], "job", token, time.Hour) }},
+		"a split vote": {cli.ExitFailed, "no client holds it", func(all []*fakeredis.Master) {
 			holdAll(all[:1], "job", token, time.Hour)
 			holdAll(all[1:2], "job", token2, time.Hour)
 		}},
-		"a list": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) {
+		"a list": {cli.ExitFailed, "no lock of this library", func(all []*fakeredis.Master) {
 			for _, m := range all {
 				m.PushList("job")
 			}
 		}},
-		"another library's": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", "q83vEjRWeJA=", time.Hour) }},
-		"without an expiry": {exitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", token, 0) }},
-		"a token with a label that this library does not make": {exitFailed, "nothing was deleted: its key is no lock of this library", func(all []*fakeredis.Master) {
+		"another library's": {cli.ExitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", "q83vEjRWeJA=", time.Hour) }},
+		"without an expiry": {cli.ExitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", token, 0) }},
+		"a token with a label that this library does not make": {cli.ExitFailed, "nothing was deleted: its key is no lock of this library", func(all []*fakeredis.Master) {
 			holdAll(all, "job", "a b:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
 		}},
-		"unclear": {exitUnavailable, "too few nodes answered to tell", func(all []*fakeredis.Master) {
+		"unclear": {cli.ExitUnavailable, "too few nodes answered to tell", func(all []*fakeredis.Master) {
 			holdAll(all[:2], "job", token, time.Hour)
 			all[0].Stop()
 		}},
@@ -128,24 +129,24 @@ func TestABreakOnAMinorityFailsAndDeletesNothing(t *testing.T) {
 	all[0].Stop()
 	all[1].Stop()
 	got := invoke(t, envOf(all), "break", "--yes", "job")
-	require.Equal(t, exitUnavailable, got.status)
+	require.Equal(t, cli.ExitUnavailable, got.status)
 	require.Contains(t, got.err, "no quorum of nodes could be reached: a: ")
 	allAnswered(t, all...)
 	require.Len(t, locks(all[2]), 1)
 	require.NoError(t, all[0].Restart(true))
 	got = invoke(t, envOf(all), "break", "--yes", "job")
-	require.Equal(t, exitOK, got.status, "two nodes are enough: %v", got)
+	require.Equal(t, cli.ExitOK, got.status, "two nodes are enough: %v", got)
 	releasedEverywhere(t, all[0], all[2])
 }
 
 func TestABreakUnderTheGuardNeedsTheGuard(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	require.Equal(t, exitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
+	require.Equal(t, cli.ExitOK, invoke(t, envOf(all), "doctor", "--guard", "1h", "--admit").status)
 	acquired(t, all, envOf(all), "--guard", "1h", "job")
-	require.Equal(t, exitConfig, invoke(t, envOf(all), "break", "--yes", "job").status)
+	require.Equal(t, cli.ExitConfig, invoke(t, envOf(all), "break", "--yes", "job").status)
 	allAnswered(t, all...)
 	require.Len(t, locks(all...), 3)
-	require.Equal(t, exitOK, invoke(t, envOf(all), "break", "--guard", "1h", "--yes", "job").status)
+	require.Equal(t, cli.ExitOK, invoke(t, envOf(all), "break", "--guard", "1h", "--yes", "job").status)
 	releasedEverywhere(t, all...)
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func extendEntry() *subcommand {
-	return &subcommand{
+func extendEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "extend [flags] CLAIM|-",
 			Short: "extend a lock that redlock acquire acquired",
@@ -32,18 +33,18 @@ With --json it prints one object:
 			Example:   `  echo "$CLAIM" | redlock extend --ttl 5m - || exit  # it is lost: stop`,
 			ValidArgs: []string{"-"},
 		},
-		flags: extendFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "the lock is held, for --ttl at least"},
-			endsMisused,
-			{exitUnavailable, "no quorum of nodes could be reached: the lock expires as before, unless this is repeated"},
-			endsUnwritten, endsClaimLost, endsQuarantine, endsUnguarded,
+		Define: extendFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "the lock is held, for --ttl at least"),
+			cli.EndsMisused,
+			cli.Ends(cli.ExitUnavailable, "no quorum of nodes could be reached: the lock expires as before, unless this is repeated"),
+			cli.EndsUnwritten, cli.EndsClaimLost, cli.EndsQuarantine, cli.EndsUnguarded,
 		},
 	}
 }
 
-func releaseEntry() *subcommand {
-	return &subcommand{
+func releaseEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:        "release [flags] CLAIM|-",
 			Short:      "release a lock that redlock acquire acquired",
@@ -57,14 +58,14 @@ With --json it prints one object:
 			Example:   `  echo "$CLAIM" | redlock release -`,
 			ValidArgs: []string{"-"},
 		},
-		flags: releaseFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "the lock was held until now, and is released"},
-			endsMisused,
-			{exitUnavailable, "no quorum of nodes could be reached: the lock expires by its TTL"},
-			endsUnwritten,
-			{exitLost, "the lock was lost before: another client may have held it meanwhile"},
-			endsQuarantine, endsUnguarded,
+		Define: releaseFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "the lock was held until now, and is released"),
+			cli.EndsMisused,
+			cli.Ends(cli.ExitUnavailable, "no quorum of nodes could be reached: the lock expires by its TTL"),
+			cli.EndsUnwritten,
+			cli.Ends(cli.ExitLost, "the lock was lost before: another client may have held it meanwhile"),
+			cli.EndsQuarantine, cli.EndsUnguarded,
 		},
 	}
 }
@@ -76,11 +77,11 @@ The claim names the lock, and not the keys on the nodes: --nodes, --prefix and -
 be those of the acquisition. Otherwise the lock counts as lost.
 `
 
-func extendFlags(f *pflag.FlagSet) runFunc {
-	nodesFlags(f)
-	guardFlag(f)
-	ttl := duration(f, "ttl", 0, "the TTL of the lock from now on (default: the TTL that it was acquired with)")
-	return func(ctx context.Context, c *invocation) int {
+func extendFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.NodeFlags(f)
+	cli.GuardFlag(f)
+	ttl := cli.DurationFlag(f, "ttl", 0, "the TTL of the lock from now on (default: the TTL that it was acquired with)")
+	return func(ctx context.Context, c *cli.Invocation) int {
 		return withClaim(ctx, c, *ttl, func(locker *redlock.Locker, lock *redlock.Lock, ttl time.Duration) error {
 			if err := lock.Extend(ctx, ttl); err != nil {
 				return err
@@ -90,22 +91,22 @@ func extendFlags(f *pflag.FlagSet) runFunc {
 			if _, err := lock.Detach(); err != nil {
 				return err
 			}
-			if c.asJSON {
-				_ = c.object(h) // reportOutput reports its error
+			if c.JSON {
+				_ = c.PrintJSON(h) // reportOutput reports its error
 			}
 			return nil
 		})
 	}
 }
 
-func releaseFlags(f *pflag.FlagSet) runFunc {
-	nodesFlags(f)
-	guardFlag(f)
-	return func(ctx context.Context, c *invocation) int {
+func releaseFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.NodeFlags(f)
+	cli.GuardFlag(f)
+	return func(ctx context.Context, c *cli.Invocation) int {
 		return withClaim(ctx, c, 0, func(_ *redlock.Locker, lock *redlock.Lock, _ time.Duration) error {
 			err := lock.Release(ctx)
-			if err == nil && c.asJSON {
-				_ = c.object(struct {
+			if err == nil && c.JSON {
+				_ = c.PrintJSON(struct {
 					Names    []string `json:"names"`
 					ID       string   `json:"id"`
 					Released bool     `json:"released"`
@@ -117,34 +118,34 @@ func releaseFlags(f *pflag.FlagSet) runFunc {
 }
 
 // withClaim has something done with the lock of a claim.
-func withClaim(ctx context.Context, c *invocation, ttl time.Duration,
+func withClaim(ctx context.Context, c *cli.Invocation, ttl time.Duration,
 	do func(*redlock.Locker, *redlock.Lock, time.Duration) error,
 ) int {
 	claim, err := readClaim(c)
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	switch {
 	case ttl == 0:
 		ttl = claim.TTL
 	case ttl < redlock.MinTTL: // the library reports it only after it has queried the nodes
-		return c.misused("--ttl must be at least %v", redlock.MinTTL)
+		return c.Misused("--ttl must be at least %v", redlock.MinTTL)
 	}
-	maxTTL, err := c.guard()
+	maxTTL, err := c.MaxTTL()
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	locker, err := openFor(c, claim, maxTTL, ttl)
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
-	defer closeSoon(locker)
+	defer cli.CloseSoon(locker)
 	var lock *redlock.Lock
 	resume := func(ctx context.Context) (err error) {
 		lock, err = locker.Resume(ctx, claim)
 		return err
 	}
-	err = restartGuard{locker, maxTTL}.begunFor(ctx, resume)
+	err = cli.RestartGuard{Locker: locker, MaxTTL: maxTTL}.BegunFor(ctx, resume)
 	if err == nil {
 		err = resume(ctx)
 	}
@@ -155,8 +156,8 @@ func withClaim(ctx context.Context, c *invocation, ttl time.Duration,
 }
 
 // openFor makes a Locker for a claim.
-func openFor(c *invocation, claim redlock.Claim, maxTTL, ttl time.Duration) (*redlock.Locker, error) {
-	nodes, err := c.nodes()
+func openFor(c *cli.Invocation, claim redlock.Claim, maxTTL, ttl time.Duration) (*redlock.Locker, error) {
+	nodes, err := c.Nodes()
 	if err != nil {
 		return nil, err
 	}
@@ -164,21 +165,21 @@ func openFor(c *invocation, claim redlock.Claim, maxTTL, ttl time.Duration) (*re
 	if maxTTL == 0 && claim.TTL > redlock.DefaultMaxTTL { // a claim of a program with a longer maxTTL
 		opts = append(opts, redlock.WithMaxTTL(claim.TTL))
 	}
-	return c.open(nodes, maxTTL, nodeTimeout(min(ttl, claim.TTL)), opts...)
+	return c.Open(nodes, maxTTL, cli.NodeTimeout(min(ttl, claim.TTL)), opts...)
 }
 
 // maxClaim bounds what is read: several names of 512 bytes, and to spare.
 const maxClaim = 1 << 20
 
 // readClaim reads the claim that was given.
-func readClaim(inv *invocation) (claim redlock.Claim, err error) {
-	args := inv.all()
+func readClaim(inv *cli.Invocation) (claim redlock.Claim, err error) {
+	args := inv.Words()
 	if len(args) != 1 {
 		return claim, fmt.Errorf("one CLAIM is needed, or - to read it, %d given", len(args))
 	}
 	text := args[0]
 	if text == "-" {
-		read, err := io.ReadAll(io.LimitReader(inv.stdin, maxClaim))
+		read, err := io.ReadAll(io.LimitReader(inv.Stdin, maxClaim))
 		if err != nil {
 			return claim, fmt.Errorf("no claim could be read: %w", err)
 		}
@@ -191,21 +192,21 @@ func readClaim(inv *invocation) (claim redlock.Claim, err error) {
 }
 
 // ended is the status of what was done with a claim.
-func ended(inv *invocation, claim redlock.Claim, err error) int {
+func ended(inv *cli.Invocation, claim redlock.Claim, err error) int {
 	switch {
 	case err == nil:
-		return exitOK
+		return cli.ExitOK
 	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrTooLate):
-		inv.fail(err, "%v: %v", claim, err)
-		return exitLost
+		inv.Fail(err, "%v: %v", claim, err)
+		return cli.ExitLost
 	case errors.Is(err, redlock.ErrInvalid):
-		return inv.misused("%v", err)
-	case refusal(err) == exitHeld:
-		inv.fail(err, "%v: %s", claim, inShort(err))
+		return inv.Misused("%v", err)
+	case cli.Refusal(err) == cli.ExitHeld:
+		inv.Fail(err, "%v: %s", claim, cli.Brief(err))
 	default:
-		inv.fail(err, "%v: %v", claim, err)
+		inv.Fail(err, "%v: %v", claim, err)
 	}
-	return refusal(err)
+	return cli.Refusal(err)
 }
 
 func newClaimJSON(lock *redlock.Lock) claimJSON {

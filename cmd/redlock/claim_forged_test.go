@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -23,7 +24,7 @@ func TestAForgedClaimTouchesNoKeyOfAnotherApplication(t *testing.T) {
 	require.NoError(t, err)
 	for _, words := range [][]string{{"release", "-"}, {"extend", "--ttl", "10h", "-"}} {
 		got := invokeWith(t, string(text), envOf(all), words...)
-		require.Equal(t, exitUsage, got.status, got)
+		require.Equal(t, cli.ExitUsage, got.status, got)
 		require.Contains(t, got.err, "claim's token does not have the form of this library's tokens")
 		require.NotContains(t, got.err, strings.TrimPrefix(string(text), "redlock1."))
 	}
@@ -39,7 +40,7 @@ func TestAllSubcommandsOfAClaimPrintTheSameID(t *testing.T) {
 	all := masters(t)
 	env := envOf(all)
 	got := invoke(t, env, "acquire", "--json", "--owner", "me", "job")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	id := field(t, got.out, "id")
 	require.Regexp(t, `^[0-9a-f]{24}$`, id)
 	claim := field(t, got.out, "claim")
@@ -48,7 +49,7 @@ func TestAllSubcommandsOfAClaimPrintTheSameID(t *testing.T) {
 	require.True(t, ok)
 	for _, words := range [][]string{{"extend", "--json", "-"}, {"release", "--json", "-"}} {
 		got := invokeWith(t, claim, env, words...)
-		require.Equal(t, exitOK, got.status, got)
+		require.Equal(t, cli.ExitOK, got.status, got)
 		require.Equal(t, id, field(t, got.out, "id"))
 		conceals(t, words[0], got.out+got.err, token, claim)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/late"
 )
 
@@ -68,7 +69,7 @@ func TestALockWhoseClaimCannotBePrintedIsReleased(t *testing.T) {
 	require.Contains(t, p.message(), `held by "first"`)
 	require.NoError(t, p.out.Close()) // before there is a claim
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
-	require.Equal(t, exitSystem, p.status())
+	require.Equal(t, cli.ExitSystem, p.status())
 	require.Contains(t, p.messages(), "the claim could not be written, so the lock is released")
 }
 

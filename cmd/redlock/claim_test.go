@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -18,7 +19,7 @@ const someClaim = "redlock1.eyJuIjpbImFtOWkiXSwidCI6ImRtMHZNVHBCUWtORVJVWkhTRWxL
 // claimOf reads what acquire printed.
 func claimOf(t *testing.T, got outcome) redlock.Claim {
 	t.Helper()
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Empty(t, got.err)
 	var claim redlock.Claim
 	require.NoError(t, claim.UnmarshalText([]byte(strings.TrimSuffix(got.out, "\n"))), got.out)
@@ -37,7 +38,7 @@ func acquired(t *testing.T, all []*fakeredis.Master, env []string, words ...stri
 func envOf(all []*fakeredis.Master) []string { return []string{"REDLOCK_NODES=" + nodesOf(all)} }
 
 // silent is an invocation that succeeded and said nothing.
-var silent = outcome{status: exitOK}
+var silent = outcome{status: cli.ExitOK}
 
 func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
 	t.Parallel()
@@ -68,10 +69,10 @@ func TestALockLivesByItsClaimFromAcquireToRelease(t *testing.T) {
 	allAnswered(t, all...)
 	require.Empty(t, locks(all...))
 	got := invokeWith(t, text, env, "release", "-")
-	require.Equal(t, exitLost, got.status)
+	require.Equal(t, cli.ExitLost, got.status)
 	require.Contains(t, got.err, `claim on "job" by tester:…: lock lost`)
 	got = invokeWith(t, text, env, "extend", "-")
-	require.Equal(t, exitLost, got.status)
+	require.Equal(t, cli.ExitLost, got.status)
 	allAnswered(t, all...)
 	require.Empty(t, locks(all...), "an extension makes nothing")
 }
@@ -85,7 +86,7 @@ func TestAClaimIsOfTheNextHolderAndNoneBeforeIt(t *testing.T) {
 	releasedEverywhere(t, all...)
 	second, next := acquired(t, all, env, "job")
 	require.Greater(t, second.Fence, first.Fence)
-	require.Equal(t, exitLost, invokeWith(t, text, env, "release", "-").status)
+	require.Equal(t, cli.ExitLost, invokeWith(t, text, env, "release", "-").status)
 	allAnswered(t, all...)
 	require.Len(t, locks(all...), 3, "the next holder's stands")
 	require.Equal(t, silent, invokeWith(t, next, env, "release", "-"))
@@ -97,7 +98,7 @@ func TestClaimsArePrintedAsJSON(t *testing.T) {
 	var h map[string]any
 	read := func(got outcome) {
 		t.Helper()
-		require.Equal(t, exitOK, got.status, got)
+		require.Equal(t, cli.ExitOK, got.status, got)
 		h = nil
 		require.NoError(t, json.Unmarshal([]byte(got.out), &h))
 	}
@@ -128,7 +129,7 @@ func TestANameThatIsHeldIsNotAcquiredAndNothingIsPrinted(t *testing.T) {
 	_, text := acquired(t, all, envOf(all), "--owner", "first", "job")
 	for _, wait := range []string{"0", "50ms"} {
 		got := invoke(t, envOf(all), "acquire", "--wait", wait, "job")
-		require.Equal(t, exitHeld, got.status)
+		require.Equal(t, cli.ExitHeld, got.status)
 		require.Empty(t, got.out)
 		require.Contains(t, got.err, `held by "first" for `)
 	}
@@ -142,7 +143,7 @@ func TestAKeyThatIsNoLockIsNotWaitedForByAcquire(t *testing.T) {
 		m.PushList("job")
 	}
 	got := invoke(t, envOf(all), "acquire", "--wait", "1h", "job")
-	require.Equal(t, exitForeign, got.status)
+	require.Equal(t, cli.ExitForeign, got.status)
 	require.Contains(t, got.err, "not a lock")
 	setFree(all, "job")
 }
@@ -156,7 +157,7 @@ func TestWithoutAQuorumClaimsAre69(t *testing.T) {
 	all[1].Stop()
 	for _, args := range [][]string{{"acquire", "--wait", "0", "another job"}, {"extend", "-"}, {"release", "-"}} {
 		got := invokeWith(t, text, envOf(all), args...)
-		require.Equal(t, exitUnavailable, got.status, got)
+		require.Equal(t, cli.ExitUnavailable, got.status, got)
 		require.Empty(t, got.out)
 		for _, m := range all[:2] {
 			require.Contains(t, got.err, m.Name()+": ", "every node is named")
@@ -176,7 +177,7 @@ func TestALockThatExpiredIsLostToItsClaim(t *testing.T) {
 	setFree(all[:2], "job")
 	for _, name := range []string{"extend", "release"} {
 		got := invokeWith(t, text, envOf(all), name, "-")
-		require.Equal(t, exitLost, got.status, got)
+		require.Equal(t, cli.ExitLost, got.status, got)
 		require.Contains(t, got.err, "lock lost")
 	}
 	allAnswered(t, all...)
@@ -239,9 +240,9 @@ func TestNoTokenIsPrintedButInAClaim(t *testing.T) {
 func TestAClaimOfAProgramOnSeveralNamesIsTaken(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	locker, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithMaxTTL(100*time.Hour), redlock.WithNodeTimeout(coldTimeout))
+	locker, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithMaxTTL(100*time.Hour), redlock.WithNodeTimeout(cli.ColdTimeout))
 	require.NoError(t, err)
-	defer closeSoon(locker)
+	defer cli.CloseSoon(locker)
 	lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, 50*time.Hour)
 	require.NoError(t, err)
 	heldEverywhere(t, all, "a")
@@ -252,6 +253,6 @@ func TestAClaimOfAProgramOnSeveralNamesIsTaken(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, silent, invokeWith(t, string(text)+"\n", envOf(all), "extend", "-"))
 	got := invokeWith(t, string(text), envOf(all), "release", "--json", "-")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Contains(t, got.out, `"a",`)
 }

@@ -11,13 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 // shells are the shells for which there is a completion script.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
-func completionEntry() *subcommand {
-	cmd := &subcommand{
+func completionEntry() *cli.Subcommand {
+	cmd := &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "completion [flags] " + strings.Join(shells, "|"),
 			Short: "print a script with which a shell completes redlock's words",
@@ -36,63 +38,60 @@ needed.
 			Example:   "  redlock completion bash >/etc/bash_completion.d/redlock",
 			ValidArgs: shells,
 		},
-		exitStatuses: []exitStatus{endsWell, endsMisused, endsUnwritten},
-		noJSON:       "what it prints is a script",
+		ExitStatuses: []cli.ExitStatus{cli.EndsWell, cli.EndsMisused, cli.EndsUnwritten},
+		NoJSON:       "what it prints is a script",
 	}
-	cmd.flags = func(*pflag.FlagSet) runFunc {
-		return func(_ context.Context, c *invocation) int {
-			words, root := c.all(), cmd.Root()
+	cmd.Define = func(*pflag.FlagSet) cli.RunFunc {
+		return func(_ context.Context, c *cli.Invocation) int {
+			words, root := c.Words(), cmd.Root()
 			if len(words) != 1 {
-				return c.misused("one shell is needed, %d given: %s", len(words), strings.Join(shells, ", "))
+				return c.Misused("one shell is needed, %d given: %s", len(words), strings.Join(shells, ", "))
 			}
 			switch words[0] {
 			case "bash":
-				_ = root.GenBashCompletionV2(c.stdout, true) // reportOutput reports its error
+				_ = root.GenBashCompletionV2(c.Stdout, true) // reportOutput reports its error
 			case "zsh":
-				_ = root.GenZshCompletion(c.stdout)
+				_ = root.GenZshCompletion(c.Stdout)
 			case "fish":
-				_ = root.GenFishCompletion(c.stdout, true)
+				_ = root.GenFishCompletion(c.Stdout, true)
 			case "powershell":
-				_ = root.GenPowerShellCompletionWithDesc(c.stdout)
+				_ = root.GenPowerShellCompletionWithDesc(c.Stdout)
 			default:
-				return c.misused("no completion for %q: the shells are %s", words[0], strings.Join(shells, ", "))
+				return c.Misused("no completion for %q: the shells are %s", words[0], strings.Join(shells, ", "))
 			}
-			return exitOK
+			return cli.ExitOK
 		}
 	}
 	return cmd
 }
 
-// bindCompletion has a shell complete files for flags that name one, and the words of a subcommand.
-func bindCompletion(cmd *subcommand, inv *invocation) {
-	for _, name := range nodeFlags[1:] {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)) // an error: it has no such flag
-	}
+// bindCompletion has a shell complete the words of a subcommand.
+func bindCompletion(cmd *cli.Subcommand, inv *cli.Invocation) {
 	complete := completeName
 	switch {
-	case cmd.takesCommand:
+	case cmd.TakesCommand:
 		complete = completeCommand
-	case !cmd.heldName:
+	case !cmd.HeldName:
 		return
 	}
 	cmd.ValidArgsFunction = func(_ *cobra.Command, words []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		inv.command = cmd
+		inv.Command = cmd
 		return complete(inv, words, typed)
 	}
 }
 
 // completeName offers the held names that begin with what is typed. It says nothing, whatever happens: that
 // would stand in the line that is typed.
-func completeName(inv *invocation, words []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-	inv.stderr = nil // writing to it fails
-	if len(words) > 0 || emptyFlag(inv.command.Flags()) != nil {
+func completeName(inv *cli.Invocation, words []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	inv.Stderr = nil // writing to it fails
+	if len(words) > 0 || cli.EmptyFlag(inv.Command.Flags()) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	nodes, err := inv.nodes()
+	nodes, err := inv.Nodes()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, name := range heldNames(inv.command.Context(), nodes, inv.prefix(), typed) {
+	for _, name := range heldNames(inv.Command.Context(), nodes, inv.Prefix(), typed) {
 		if !strings.ContainsFunc(name, untyped) && !strings.HasPrefix(name, "-") {
 			names = append(names, name)
 		}
@@ -106,14 +105,14 @@ func untyped(r rune) bool {
 }
 
 // completeCommand offers the programs of PATH behind --, and files behind a program.
-func completeCommand(inv *invocation, words []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-	switch at := inv.command.ArgsLenAtDash(); {
-	case !inv.hasDashes: // cobra adds some to find out what is a flag, so at says nothing
+func completeCommand(inv *cli.Invocation, words []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	switch at := inv.Command.ArgsLenAtDash(); {
+	case !inv.HasDashes: // cobra adds some to find out what is a flag, so at says nothing
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	case len(words) > at || strings.ContainsRune(typed, filepath.Separator):
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	for _, folder := range filepath.SplitList(inv.getenv("PATH")) {
+	for _, folder := range filepath.SplitList(inv.Getenv("PATH")) {
 		entries, _ := os.ReadDir(folder) // PATH may name folders that are not there
 		for _, e := range entries {
 			if strings.HasPrefix(e.Name(), typed) {

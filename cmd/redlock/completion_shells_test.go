@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 // offered are lines that are typed, and what a shell offers behind each when Tab is pressed.
@@ -96,7 +98,7 @@ func typed(t *testing.T, env []string, program string, args ...string) string {
 func script(t *testing.T, shell string) (path string) {
 	t.Helper()
 	got := invoke(t, nil, "completion", shell)
-	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
+	require.Equal(t, outcome{status: cli.ExitOK, out: got.out}, got)
 	path = filepath.Join(t.TempDir(), "redlock."+shell)
 	require.NoError(t, os.WriteFile(path, []byte(got.out), 0o600))
 	return path

@@ -8,13 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 // namesFor returns what is offered behind the words of a line.
 func namesFor(t *testing.T, env []string, words ...string) (names []string) {
 	t.Helper()
 	got := invoke(t, env, append([]string{cobra.ShellCompRequestCmd}, words...)...)
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	for line := range strings.Lines(got.out) {
 		if strings.HasPrefix(line, ":") {
 			return names // the rest is for the shell's script
@@ -73,14 +75,14 @@ func TestAShellIsOfferedABoundedNumberOfNamesInABoundedTime(t *testing.T) {
 	})
 	began := time.Now()
 	require.Empty(t, namesFor(t, envOf(all), "status", ""))
-	require.Less(t, time.Since(began), 4*namesTimeout)
+	require.Less(t, time.Since(began), 4*cli.NamesTimeout)
 }
 
 func TestEveryShellHasAScriptThatAsksTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, shell := range shells {
 		got := invoke(t, nil, "completion", shell)
-		require.Equal(t, outcome{status: exitOK, out: got.out}, got, shell)
+		require.Equal(t, outcome{status: cli.ExitOK, out: got.out}, got, shell)
 		require.Contains(t, got.out, cobra.ShellCompRequestCmd, shell)
 	}
 }

@@ -14,23 +14,25 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func demoEntry() *subcommand {
-	return &subcommand{
+func demoEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:     "demo [flags]",
 			Short:   "see a lock at work: votes, contenders, a failure, a takeover",
 			Long:    demoAbout,
 			Example: "  redlock demo",
 		},
-		flags: demoFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "every part succeeded"},
-			{exitFailed, "a part failed"},
-			endsMisused, endsUnwritten, endsSignal,
+		Define: demoFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "every part succeeded"),
+			cli.Ends(cli.ExitFailed, "a part failed"),
+			cli.EndsMisused, cli.EndsUnwritten, cli.EndsSignal,
 		},
 	}
 }
@@ -50,7 +52,7 @@ With --json it prints one object:
 
 // show is one run of the demo.
 type show struct {
-	*printer
+	*terminal.Printer
 	stage *stage
 	clock clock.Clock
 	run   string   // in every name of this run
@@ -90,41 +92,41 @@ func (s *show) acts() []act {
 // demoTime bounds the demo: what hangs is a failure too.
 const demoTime = 15 * time.Second
 
-func demoFlags(f *pflag.FlagSet) runFunc {
-	nodesFlags(f)
-	return func(ctx context.Context, c *invocation) int {
-		if len(c.all()) > 0 {
-			return c.misused("takes no NAME")
+func demoFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.NodeFlags(f)
+	return func(ctx context.Context, c *cli.Invocation) int {
+		if len(c.Words()) > 0 {
+			return c.Misused("takes no NAME")
 		}
-		nodes, err := c.nodes()
-		if err != nil && (!errors.Is(err, errNoNodes) || c.nodesGiven()) {
-			return c.misused("%v", err)
+		nodes, err := c.Nodes()
+		if err != nil && (!errors.Is(err, cli.ErrNoNodes) || c.NodesGiven()) {
+			return c.Misused("%v", err)
 		}
-		st, err := setStage(nodes, c.prefix())
+		st, err := setStage(nodes, c.Prefix())
 		switch {
 		case errors.Is(err, redlock.ErrInvalid):
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		case err != nil:
-			c.fail(err, "%v", err)
-			return exitFailed
+			c.Fail(err, "%v", err)
+			return cli.ExitFailed
 		}
 		defer st.close()
-		ctx, stop := listen().until(ctx)
+		ctx, stop := cli.Listen().Until(ctx)
 		defer stop()
-		ctx, cancel := context.WithTimeout(ctx, slowed(demoTime))
+		ctx, cancel := context.WithTimeout(ctx, cli.Slowed(demoTime))
 		defer cancel()
-		s := &show{printer: c.printer(), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
-		if c.asJSON {
-			s.w = io.Discard
+		s := &show{Printer: c.Printer(), stage: st, clock: clock.System(), run: "demo-" + strings.ToLower(rand.Text()[:5])}
+		if c.JSON {
+			s.W = io.Discard
 		}
 		exit := s.all(ctx)
-		if c.asJSON {
-			s.result.OK = exit == exitOK
-			if exit != exitOK { // the failure's text becomes the field
-				c.failSilently(nil, cmp.Or(s.result.Error, "an act failed"))
+		if c.JSON {
+			s.result.OK = exit == cli.ExitOK
+			if exit != cli.ExitOK { // the failure's text becomes the field
+				c.FailSilently(nil, cmp.Or(s.result.Error, "an act failed"))
 				s.result.Error = ""
 			}
-			c.result = s.result
+			c.Result = s.result
 		}
 		return exit
 	}
@@ -145,12 +147,12 @@ type actResult struct {
 
 // wrong records an error that belongs to no act.
 func (s *show) wrong(err error) {
-	s.bad("%s", withoutPrefix(err))
-	s.result.Error = withoutPrefix(err)
+	s.Bad("%s", cli.WithoutPrefix(err))
+	s.result.Error = cli.WithoutPrefix(err)
 }
 
 // setStage makes a stage, on which a client can be made.
-func setStage(nodes nodeList, prefix string) (*stage, error) {
+func setStage(nodes cli.NodeList, prefix string) (*stage, error) {
 	st, err := findStage(nodes)
 	if err != nil {
 		return nil, err
@@ -166,8 +168,8 @@ func setStage(nodes nodeList, prefix string) (*stage, error) {
 }
 
 // findStage makes a stage of the given nodes, or of three nodes in this process.
-func findStage(nodes nodeList) (*stage, error) {
-	if len(nodes.urls) == 0 {
+func findStage(nodes cli.NodeList) (*stage, error) {
+	if len(nodes.URLs) == 0 {
 		return ownStage()
 	}
 	st, err := givenStage(nodes)
@@ -184,31 +186,31 @@ func (s *show) all(ctx context.Context) int {
 	s.open()
 	if err := s.healthy(ctx); err != nil {
 		s.wrong(err) // every act would wait for nodes that are down
-		s.line("")
-		return exitFailed
+		s.Line("")
+		return cli.ExitFailed
 	}
 	failed := s.playAll(ctx)
-	s.line("")
+	s.Line("")
 	if err := s.clean(ctx); err != nil {
 		failed++
 		s.wrong(err)
 	}
 	took := s.clock.Now().Sub(began)
 	s.result.TookMS = took.Milliseconds()
-	var sig signalError
+	var sig cli.SignalError
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &sig):
-		return exitSignal + int(sig.Signal)
+		return cli.ExitSignal + int(sig.Signal)
 	case cause != nil:
 		s.result.Error = "it took more than " + demoTime.String()
-		s.line(" %s\n", s.in(red, "It took more than "+demoTime.String()+"."))
-		return exitFailed
+		s.Line(" %s\n", s.In(terminal.Red, "It took more than "+demoTime.String()+"."))
+		return cli.ExitFailed
 	case failed > 0:
-		s.line(" %s\n", s.in(red, "A part failed."))
-		return exitFailed
+		s.Line(" %s\n", s.In(terminal.Red, "A part failed."))
+		return cli.ExitFailed
 	}
-	s.line(" %s %s\n", s.in(green, "All went well."), s.in(faint, short(took)))
-	return exitOK
+	s.Line(" %s %s\n", s.In(terminal.Green, "All went well."), s.In(terminal.Faint, terminal.Short(took)))
+	return cli.ExitOK
 }
 
 // playAll plays the acts until ctx ends, and counts those that failed.
@@ -217,12 +219,12 @@ func (s *show) playAll(ctx context.Context) (failed int) {
 		if ctx.Err() != nil {
 			break
 		}
-		s.title(i+1, a.title, a.point)
+		s.Title(i+1, a.title, a.point)
 		result := actResult{Title: a.title}
 		if err := a.play(ctx); err != nil {
 			failed++
-			s.bad("%s", withoutPrefix(err))
-			result.Error = withoutPrefix(err)
+			s.Bad("%s", cli.WithoutPrefix(err))
+			result.Error = cli.WithoutPrefix(err)
 		}
 		s.result.Acts = append(s.result.Acts, result)
 	}
@@ -235,9 +237,9 @@ func (s *show) open() {
 	if s.stage.masters == nil {
 		what = fmt.Sprintf("your %d Redis nodes", n)
 	}
-	s.line("\n %s  %s", s.in(bold, "redlock demo"), s.in(faint, "on "+what))
+	s.Line("\n %s  %s", s.In(terminal.Bold, "redlock demo"), s.In(terminal.Faint, "on "+what))
 	for _, cfg := range s.stage.configs {
-		s.line("    %s", s.in(faint, cfg.String()))
+		s.Line("    %s", s.In(terminal.Faint, cfg.String()))
 	}
 }
 
@@ -258,11 +260,11 @@ func (s *show) name(of string) string {
 }
 
 func (s *show) clean(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slowed(3*time.Second))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.Slowed(3*time.Second))
 	defer cancel()
 	if err := s.stage.leftovers(ctx, s.names); err != nil {
 		return err
 	}
-	s.good("no key is left on any node")
+	s.Good("no key is left on any node")
 	return nil
 }

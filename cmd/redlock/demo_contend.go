@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -25,7 +27,7 @@ func (s *show) contend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.row("without", "%s: what two do at a time is counted once", s.bar(without.value.Load(), all))
+	s.Row("without", "%s: what two do at a time is counted once", s.bar(without.value.Load(), all))
 
 	name := s.name("counter")
 	clients, end, err := s.crew(contenders)
@@ -44,8 +46,8 @@ func (s *show) contend(ctx context.Context) error {
 		})
 	})
 	took := s.clock.Now().Sub(began)
-	s.row("with", "%s", s.bar(with.value.Load(), all))
-	s.row("", "%s", s.in(faint, fmt.Sprintf("%s for %d turns, the longest wait was %s", short(took), all, short(time.Duration(longest.Load())))))
+	s.Row("with", "%s", s.bar(with.value.Load(), all))
+	s.Row("", "%s", s.In(terminal.Faint, fmt.Sprintf("%s for %d turns, the longest wait was %s", terminal.Short(took), all, terminal.Short(time.Duration(longest.Load())))))
 	switch {
 	case err != nil:
 		return err
@@ -54,7 +56,7 @@ func (s *show) contend(ctx context.Context) error {
 	case with.most.Load() > 1:
 		return fmt.Errorf("%d were inside at a time", with.most.Load())
 	}
-	s.good("exact, and never more than one inside")
+	s.Good("exact, and never more than one inside")
 	return nil
 }
 
@@ -70,7 +72,7 @@ func (c *counter) add(ctx context.Context) error {
 	raise(&c.most, c.inside.Add(1))
 	defer c.inside.Add(-1)
 	seen := c.value.Load()
-	if err := rest(ctx, time.Millisecond); err != nil { // the work
+	if err := cli.Rest(ctx, time.Millisecond); err != nil { // the work
 		return err
 	}
 	c.value.Store(seen + 1)
@@ -127,11 +129,11 @@ func (s *show) crew(n int, opts ...redlock.Option) (clients []*redlock.Locker, e
 func (s *show) bar(part, whole int64) string {
 	const width = 40
 	n := int(min(part, whole) * width / max(whole, 1)) // a failed turn may have added
-	colour := amber
+	colour := terminal.Amber
 	if part == whole {
-		colour = green
+		colour = terminal.Green
 	}
-	return fmt.Sprintf("%s%s %3d of %d", s.in(colour, strings.Repeat("█", n)), s.in(faint, strings.Repeat("░", width-n)), part, whole)
+	return fmt.Sprintf("%s%s %3d of %d", s.In(colour, strings.Repeat("█", n)), s.In(terminal.Faint, strings.Repeat("░", width-n)), part, whole)
 }
 
 // raise sets a to v if v is larger.

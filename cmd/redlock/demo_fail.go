@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -14,7 +16,7 @@ import (
 // fail shows that work continues while one node is down, and when it returns.
 func (s *show) fail(ctx context.Context) error {
 	if !s.stage.spare() {
-		s.row("skipped", "of fewer than 3 nodes none may fail")
+		s.Row("skipped", "of fewer than 3 nodes none may fail")
 		return nil
 	}
 	name := s.name("batch")
@@ -32,7 +34,7 @@ func (s *show) fail(ctx context.Context) error {
 	}
 	w.tell("before")
 	s.stage.fail(victim)
-	s.row("", "%s %s", s.in(red, "▼"), down)
+	s.Row("", "%s %s", s.In(terminal.Red, "▼"), down)
 	if err := w.work(ctx, 500*time.Millisecond); err != nil {
 		return err
 	}
@@ -40,23 +42,23 @@ func (s *show) fail(ctx context.Context) error {
 	if err := s.stage.mend(victim); err != nil {
 		return err
 	}
-	s.row("", "%s %s", s.in(green, "▲"), up)
+	s.Row("", "%s %s", s.In(terminal.Green, "▲"), up)
 	back, err := w.untilVote(ctx, votes, s.stage.configs[victim].Name)
 	if err != nil {
 		return err
 	}
 	w.tell("afterwards")
-	s.row("", "%s", s.in(faint, "it voted again after "+short(back)))
+	s.Row("", "%s", s.In(terminal.Faint, "it voted again after "+terminal.Short(back)))
 	if w.missed > 0 {
 		return fmt.Errorf("%d turns were missed", w.missed)
 	}
-	s.good("%d turns, none missed", w.total)
+	s.Good("%d turns, none missed", w.total)
 	return nil
 }
 
 // deeds returns the words for making a node fail, and for its return.
 func (s *show) deeds(node string) (down, up string) {
-	node = s.in(bold, node)
+	node = s.In(terminal.Bold, node)
 	if s.stage.masters == nil {
 		return "our connection to " + node + " is cut (the node itself is left alone)",
 			"our connection to " + node + " may be made again"
@@ -93,11 +95,11 @@ func (w *worker) turn(ctx context.Context) error {
 		return context.Cause(ctx)
 	case err != nil:
 		w.missed++
-		w.row("", "%s %s", w.in(red, "✗"), withoutPrefix(err))
-		return rest(ctx, 10*time.Millisecond)
+		w.Row("", "%s %s", w.In(terminal.Red, "✗"), cli.WithoutPrefix(err))
+		return cli.Rest(ctx, 10*time.Millisecond)
 	}
 	w.took, w.total = append(w.took, w.clock.Now().Sub(began)), w.total+1
-	return oneline.Join(rest(ctx, 10*time.Millisecond), lock.Release(ctx))
+	return oneline.Join(cli.Rest(ctx, 10*time.Millisecond), lock.Release(ctx))
 }
 
 // tell prints the turns since its last call: a mark for each, and the slowest.
@@ -106,14 +108,14 @@ func (w *worker) tell(when string) {
 	for _, d := range w.took {
 		slowest = max(slowest, d)
 	}
-	marks := w.in(green, strings.Repeat("·", min(len(w.took), 50)))
-	w.row(when, "%s %s", marks, w.in(faint, fmt.Sprintf("%d turns, the slowest acquired in %s", len(w.took), short(slowest))))
+	marks := w.In(terminal.Green, strings.Repeat("·", min(len(w.took), 50)))
+	w.Row(when, "%s %s", marks, w.In(terminal.Faint, fmt.Sprintf("%d turns, the slowest acquired in %s", len(w.took), terminal.Short(slowest))))
 	w.took = nil
 }
 
 // untilVote takes turns until the node grants again, and returns how long that took.
 func (w *worker) untilVote(ctx context.Context, votes votes, node string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, slowed(3*time.Second), errors.New(node+" did not come back"))
+	ctx, cancel := context.WithTimeoutCause(ctx, cli.Slowed(3*time.Second), errors.New(node+" did not come back"))
 	defer cancel()
 	began := w.clock.Now()
 	votes.forget()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -29,32 +31,32 @@ func (s *show) life(ctx context.Context) error {
 	}
 	defer func() { _ = lock.Release(ctx) }() // a second Release does nothing
 	valid := lock.Remaining()
-	s.row("acquire", "%s for %v, by %s", s.in(bold, name), ttl, s.in(bold, "anna"))
+	s.Row("acquire", "%s for %v, by %s", s.In(terminal.Bold, name), ttl, s.In(terminal.Bold, "anna"))
 	if err := s.showVotes(ctx, votes, "acquire"); err != nil {
 		return err
 	}
-	s.row("held", "for %s more: the clocks may drift apart by the rest", s.in(bold, short(valid)))
+	s.Row("held", "for %s more: the clocks may drift apart by the rest", s.In(terminal.Bold, terminal.Short(valid)))
 	if err := s.refused(ctx, name, ttl); err != nil {
 		return err
 	}
 	if err := lock.Extend(ctx, ttl); err != nil {
 		return err
 	}
-	s.row("extend", "for %v from now on", ttl)
+	s.Row("extend", "for %v from now on", ttl)
 	if err := s.showVotes(ctx, votes, "extend"); err != nil {
 		return err
 	}
 	if err := lock.Release(ctx); err != nil {
 		return err
 	}
-	s.row("release", "before its time is over")
+	s.Row("release", "before its time is over")
 	if err := s.showVotes(ctx, votes, "release"); err != nil {
 		return err
 	}
 	if cause := context.Cause(lock.Context()); !errors.Is(cause, redlock.ErrReleased) {
 		return fmt.Errorf("the lock's context ended with %w", cause)
 	}
-	s.good("held by one, refused to the other, given back")
+	s.Good("held by one, refused to the other, given back")
 	return nil
 }
 
@@ -73,7 +75,7 @@ func (s *show) refused(ctx context.Context, name string, ttl time.Duration) erro
 	if !errors.Is(err, redlock.ErrHeld) {
 		return err
 	}
-	s.row("ben tries", "%s", inShort(err))
+	s.Row("ben tries", "%s", cli.Brief(err))
 	return nil
 }
 
@@ -90,7 +92,7 @@ func (v votes) add(e redlock.VoteEvent) {
 // showVotes waits for all nodes, and prints each vote with its time. It returns an error unless a
 // quorum granted.
 func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
-	ctx, cancel := context.WithTimeout(ctx, slowed(2*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, cli.Slowed(2*time.Second))
 	defer cancel()
 	all := len(s.stage.configs)
 	need, granted := quorum.Majority(all), 0
@@ -125,14 +127,14 @@ func (v votes) next(ctx context.Context, op string) (redlock.VoteEvent, error) {
 }
 
 func (s *show) vote(v redlock.Vote, late bool) {
-	mark, text := s.in(green, "✓"), v.Outcome.String()
+	mark, text := s.In(terminal.Green, "✓"), v.Outcome.String()
 	if v.Outcome != redlock.OutcomeGranted {
-		mark = s.in(amber, "–")
-		text += s.in(faint, fmt.Sprintf(": %v", v.Err))
+		mark = s.In(terminal.Amber, "–")
+		text += s.In(terminal.Faint, fmt.Sprintf(": %v", v.Err))
 	} else if late {
-		text += s.in(faint, ", later than the quorum")
+		text += s.In(terminal.Faint, ", later than the quorum")
 	}
-	s.row("", "%s %s  %9s  %s", mark, pad(v.Node, s.width()), short(v.Took), text)
+	s.Row("", "%s %s  %9s  %s", mark, terminal.Pad(v.Node, s.width()), terminal.Short(v.Took), text)
 }
 
 // width returns the length of the longest node name.

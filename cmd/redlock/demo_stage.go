@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/quorum"
@@ -19,7 +20,7 @@ type stage struct {
 	lines   []*cuttableDialer
 	masters []*fakeredis.Master // nil with --nodes
 	prefix  string              // of all keys
-	tls     tlsConfig           // nil: as the URLs say
+	tls     cli.TLSConfig       // nil: as the URLs say
 }
 
 // ownStage starts three nodes in this process.
@@ -41,9 +42,9 @@ func ownStage() (*stage, error) {
 }
 
 // givenStage uses the nodes of --nodes.
-func givenStage(nodes nodeList) (*stage, error) {
-	s := &stage{tls: nodes.tls}
-	for _, u := range nodes.urls {
+func givenStage(nodes cli.NodeList) (*stage, error) {
+	s := &stage{tls: nodes.TLS}
+	for _, u := range nodes.URLs {
 		if err := s.add(u); err != nil {
 			return nil, err
 		}
@@ -90,12 +91,12 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 		nodes = append(nodes, n)
 	}
 	l, err = redlock.New(nodes, append(opts,
-		redlock.WithKeyPrefix(s.prefix), redlock.WithOwner(owner), redlock.WithNodeTimeout(slowed(stageTimeout)))...)
+		redlock.WithKeyPrefix(s.prefix), redlock.WithOwner(owner), redlock.WithNodeTimeout(cli.Slowed(stageTimeout)))...)
 	if err != nil {
 		closeAll()
 		return nil, nil, err
 	}
-	return l, func() { closeSoon(l) }, nil
+	return l, func() { cli.CloseSoon(l) }, nil
 }
 
 // spare reports whether one node can fail and leave a quorum.
@@ -129,7 +130,7 @@ func (s *stage) leftovers(ctx context.Context, names []string) error {
 	var all []error
 	for _, name := range names {
 		st, err := l.Inspect(ctx, name)
-		for errors.Is(err, redlock.ErrNoQuorum) && rest(ctx, 50*time.Millisecond) == nil {
+		for errors.Is(err, redlock.ErrNoQuorum) && cli.Rest(ctx, 50*time.Millisecond) == nil {
 			st, err = l.Inspect(ctx, name) // a busy machine
 		}
 		if err != nil {
@@ -151,9 +152,9 @@ func (s *stage) close() {
 }
 
 // mastersOf returns the given nodes, or starts three in this process.
-func mastersOf(inv *invocation, inside bool) (nodes nodeList, end func(), err error) {
+func mastersOf(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func(), err error) {
 	if !inside {
-		nodes, err = inv.nodes()
+		nodes, err = inv.Nodes()
 		return nodes, func() {}, err
 	}
 	s, err := ownStage()
@@ -161,7 +162,7 @@ func mastersOf(inv *invocation, inside bool) (nodes nodeList, end func(), err er
 		return nodes, nil, err
 	}
 	for _, m := range s.masters {
-		nodes.urls = append(nodes.urls, m.URL()+"?name="+m.Name())
+		nodes.URLs = append(nodes.URLs, m.URL()+"?name="+m.Name())
 	}
 	return nodes, s.close, nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -17,7 +19,7 @@ import (
 // takeOver shows a holder that hangs. It extends twice and then stops. Its context ends with the
 // validity, and only then the next client holds the lock.
 func (s *show) takeOver(ctx context.Context) error {
-	ttl := slowed(1500 * time.Millisecond)
+	ttl := cli.Slowed(1500 * time.Millisecond)
 	name := s.name("leader")
 	tries := make(tried, 100)
 	crew, end, err := s.crew(2, redlock.WithTrace(&redlock.Trace{Attempt: tries.add}))
@@ -53,12 +55,12 @@ func (s *show) takeOver(ctx context.Context) error {
 	t.mark("dora hangs: no extension from here on")
 	<-dora.Context().Done()
 	lost := s.clock.Now()
-	t.mark("dora's context ends: %s", withoutPrefix(context.Cause(dora.Context())))
+	t.mark("dora's context ends: %s", cli.WithoutPrefix(context.Cause(dora.Context())))
 	waited.Wait()
 	if err != nil {
 		return err
 	}
-	t.markAt(got, "emil holds it, %s later", short(got.Sub(lost)))
+	t.markAt(got, "emil holds it, %s later", terminal.Short(got.Sub(lost)))
 	t.draw(until, got, got.Add(300*time.Millisecond))
 	if err := emil.Release(ctx); err != nil {
 		return err
@@ -93,7 +95,7 @@ type timeline struct {
 func (t *timeline) mark(format string, args ...any) { t.markAt(t.clock.Now(), format, args...) }
 
 func (t *timeline) markAt(at clock.Instant, format string, args ...any) {
-	t.row(t.at(at), format, args...)
+	t.Row(t.at(at), format, args...)
 }
 
 func (t *timeline) at(at clock.Instant) string {
@@ -102,7 +104,7 @@ func (t *timeline) at(at clock.Instant) string {
 
 func (t *timeline) extendTwice(ctx context.Context, lock *redlock.Lock, ttl time.Duration) error {
 	for range 2 {
-		if err := rest(ctx, 400*time.Millisecond); err != nil {
+		if err := cli.Rest(ctx, 400*time.Millisecond); err != nil {
 			return err
 		}
 		if err := lock.Extend(ctx, ttl); err != nil {
@@ -118,32 +120,32 @@ func (t *timeline) draw(until, got, end clock.Instant) {
 	const width = 56
 	column := func(at clock.Instant) int { return int(at.Sub(t.began) * width / end.Sub(t.began)) }
 	dora, emil := column(until), column(got)
-	t.line("")
-	t.row("dora", "%s", t.in(green, strings.Repeat("█", dora)))
-	t.row("emil", "%s%s", t.in(faint, strings.Repeat("·", emil)), t.in(blue, strings.Repeat("█", max(1, width-emil))))
-	t.line("")
+	t.Line("")
+	t.Row("dora", "%s", t.In(terminal.Green, strings.Repeat("█", dora)))
+	t.Row("emil", "%s%s", t.In(terminal.Faint, strings.Repeat("·", emil)), t.In(terminal.Blue, strings.Repeat("█", max(1, width-emil))))
+	t.Line("")
 }
 
 // judge returns an error if the holds overlapped, or ended at the wrong time.
 // A lock that lies idle while nodes do not answer is no mistake of the library.
 func (t *timeline) judge(dora *redlock.Lock, until, lost, got clock.Instant, tries tried) error {
-	late, idle := slowed(time.Second), got.Sub(until)
+	late, idle := cli.Slowed(time.Second), got.Sub(until)
 	switch err := context.Cause(dora.Context()); {
 	case !errors.Is(err, redlock.ErrLost):
 		return fmt.Errorf("dora's context ended with %w", err)
 	case got.Before(until):
-		return fmt.Errorf("emil had it %s before dora's validity ended", short(until.Sub(got)))
+		return fmt.Errorf("emil had it %s before dora's validity ended", terminal.Short(until.Sub(got)))
 	case lost.Sub(until) > late:
-		return fmt.Errorf("dora was told %s after her validity had ended", short(lost.Sub(until)))
+		return fmt.Errorf("dora was told %s after her validity had ended", terminal.Short(lost.Sub(until)))
 	case idle > late:
 		failed := tries.failures(time.Now().Add(-t.clock.Now().Sub(until)))
 		i := slices.IndexFunc(failed, unanswered)
 		if i < 0 {
-			return fmt.Errorf("the lock lay idle for %s, with these failed attempts: %v", short(idle), failed)
+			return fmt.Errorf("the lock lay idle for %s, with these failed attempts: %v", terminal.Short(idle), failed)
 		}
-		t.row("", "the nodes were slow: %s", withoutPrefix(failed[i]))
+		t.Row("", "the nodes were slow: %s", cli.WithoutPrefix(failed[i]))
 	}
-	t.good("never two holders, and %s with none", short(idle))
+	t.Good("never two holders, and %s with none", terminal.Short(idle))
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -16,7 +18,7 @@ func TestALockThatLiesIdleIsAFaultOnlyIfTheNodesAnswered(t *testing.T) {
 	l, err := redlock.Open([]string{masters(t)[0].URL()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close(t.Context())) })
-	dora, err := l.TryAcquire(t.Context(), "leader", slowed(time.Second))
+	dora, err := l.TryAcquire(t.Context(), "leader", cli.Slowed(time.Second))
 	require.NoError(t, err)
 	<-dora.Context().Done()
 
@@ -39,8 +41,8 @@ func TestALockThatLiesIdleIsAFaultOnlyIfTheNodesAnswered(t *testing.T) {
 		}
 		tries.add(redlock.RoundEvent{EventInfo: at})
 		var out strings.Builder
-		show := &timeline{show: &show{printer: &printer{w: &out}, clock: clock.System()}, began: until}
-		err := show.judge(dora, until, until, until.Add(slowed(time.Second)+time.Millisecond), tries)
+		show := &timeline{show: &show{Printer: &terminal.Printer{W: &out}, clock: clock.System()}, began: until}
+		err := show.judge(dora, until, until, until.Add(cli.Slowed(time.Second)+time.Millisecond), tries)
 		if c.fault == "" {
 			require.NoError(t, err, name)
 			require.Contains(t, out.String(), "the nodes were slow", name)

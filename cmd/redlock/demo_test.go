@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 func TestTheDemoSucceedsOnMastersOfItsOwn(t *testing.T) {
 	t.Parallel()
 	got := invoke(t, nil, "demo")
-	require.Equal(t, exitOK, got.status, got.out)
+	require.Equal(t, cli.ExitOK, got.status, got.out)
 	require.Empty(t, got.err)
 	require.Contains(t, got.out, "exact, and never more than one inside")
 	require.Contains(t, got.out, "node-2 is stopped")
@@ -30,7 +32,7 @@ func TestTheDemoSucceedsOnGivenMastersAndLeavesNothing(t *testing.T) {
 	})
 	nodes := nodesOf(all[:1]) + "," + all[1].URL() + "," + all[2].URL()
 	got := invoke(t, nil, "demo", "--nodes", nodes)
-	require.Equal(t, exitOK, got.status, got.out)
+	require.Equal(t, cli.ExitOK, got.status, got.out)
 	require.Contains(t, got.out, "our connection to "+all[1].Addr()+"/0 is cut (the node itself is left alone)")
 }
 
@@ -40,7 +42,7 @@ func TestTheDemoFailsWithoutAQuorum(t *testing.T) {
 	all[0].Stop()
 	all[1].Stop()
 	got := invoke(t, nil, "demo", "--nodes", nodesOf(all))
-	require.Equal(t, exitFailed, got.status)
+	require.Equal(t, cli.ExitFailed, got.status)
 	require.Contains(t, got.out, "✗ no quorum of nodes could be reached")
 	require.NotContains(t, got.out, "contenders", "nothing more is tried")
 }
@@ -61,7 +63,7 @@ func TestTheDemoFailsIfNodesGrantToAllClients(t *testing.T) {
 		})
 	}
 	got := invoke(t, nil, "demo", "--nodes", nodesOf(all))
-	require.Equal(t, exitFailed, got.status)
+	require.Equal(t, cli.ExitFailed, got.status)
 	require.Contains(t, got.out, "ben got the lock that anna holds")
 	require.Contains(t, got.out, "A part failed.")
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
-func doctorEntry() *subcommand {
-	return &subcommand{
+func doctorEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "doctor [flags]",
 			Short: "check whether nodes are fit to vote",
@@ -23,15 +24,15 @@ func doctorEntry() *subcommand {
 				"  redlock doctor --guard 1m --admit  # before the first client is started\n" +
 				"  redlock doctor --guard 1m --begin-guard  # while clients without the guard may hold locks",
 		},
-		flags: doctorFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "no errors found; with --admit, all nodes are admitted; with --begin-guard, all nodes vote"},
-			{exitFailed, "an error was found, or a node was not admitted; with --begin-guard the message says what was changed"},
-			endsMisused,
-			{exitUnavailable, "--begin-guard: the nodes did not vote in time"},
-			endsUnwritten,
-			{exitConfig, "--begin-guard: clients with another list or another maxTTL use the nodes"},
-			{exitSignal, "signal n ended --begin-guard; the same command continues to wait"},
+		Define: doctorFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "no errors found; with --admit, all nodes are admitted; with --begin-guard, all nodes vote"),
+			cli.Ends(cli.ExitFailed, "an error was found, or a node was not admitted; with --begin-guard the message says what was changed"),
+			cli.EndsMisused,
+			cli.Ends(cli.ExitUnavailable, "--begin-guard: the nodes did not vote in time"),
+			cli.EndsUnwritten,
+			cli.Ends(cli.ExitConfig, "--begin-guard: clients with another list or another maxTTL use the nodes"),
+			cli.Ends(cli.ExitSignal, "signal n ended --begin-guard; the same command continues to wait"),
 		},
 	}
 }
@@ -85,9 +86,9 @@ With --json it prints one object:
   can_vote, needed how many nodes can vote now, and how many a lock needs
 `
 
-func doctorFlags(f *pflag.FlagSet) runFunc {
-	nodesFlags(f)
-	guardFlag(f)
+func doctorFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.NodeFlags(f)
+	cli.GuardFlag(f)
 	d := &doctorCommand{}
 	f.BoolVar(&d.inside, "embedded", false, "examine three nodes inside this process, to see the output")
 	f.BoolVar(&d.admit, "admit", false, "admit new nodes at once (see above)")
@@ -102,33 +103,33 @@ type doctorCommand struct {
 	users         []string // of the nodes, in their order
 }
 
-func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
-	guard, err := c.guard()
+func (d *doctorCommand) examine(ctx context.Context, c *cli.Invocation) int {
+	guard, err := c.MaxTTL()
 	switch {
 	case err != nil:
-		return c.misused("%v", err)
-	case len(c.all()) > 0:
-		return c.misused("takes no NAME")
+		return c.Misused("%v", err)
+	case len(c.Words()) > 0:
+		return c.Misused("takes no NAME")
 	case d.admit && guard == 0:
-		return c.misused("--admit needs --guard")
+		return c.Misused("--admit needs --guard")
 	case d.begins && guard == 0:
-		return c.misused("--begin-guard needs --guard")
+		return c.Misused("--begin-guard needs --guard")
 	case d.begins && d.admit:
-		return c.misused("--begin-guard waits, and --admit skips the wait: give one of them")
-	case d.inside && c.nodesGiven():
-		return c.misused("%v", errEmbedded)
+		return c.Misused("--begin-guard waits, and --admit skips the wait: give one of them")
+	case d.inside && c.NodesGiven():
+		return c.Misused("%v", cli.ErrEmbedded)
 	}
 	nodes, end, err := mastersOf(c, d.inside)
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	defer end()
-	d.users = nodes.users()
-	locker, err := c.open(nodes, guard, coldTimeout)
+	d.users = nodes.Users()
+	locker, err := c.Open(nodes, guard, cli.ColdTimeout)
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
-	defer closeSoon(locker)
+	defer cli.CloseSoon(locker)
 	if d.begins {
 		return d.begin(ctx, c, locker, nodes, guard)
 	}
@@ -138,33 +139,33 @@ func (d *doctorCommand) examine(ctx context.Context, c *invocation) int {
 	}
 	report, err := ask(ctx, locker)
 	if report == nil {
-		c.fail(err, "%v", err)
-		return refusal(err)
+		c.Fail(err, "%v", err)
+		return cli.Refusal(err)
 	}
 	return d.print(c, report, err)
 }
 
 // print prints the report, and why an admission was refused.
-func (d *doctorCommand) print(c *invocation, report *doctor.Report, err error) int {
-	if c.asJSON {
-		c.result = joined(report, ballotOf(report))
+func (d *doctorCommand) print(c *cli.Invocation, report *doctor.Report, err error) int {
+	if c.JSON {
+		c.Result = cli.Joined(report, ballotOf(report))
 	} else {
-		printReport(c.printer(), report, d.users)
+		printReport(c.Printer(), report, d.users)
 	}
 	switch {
-	case err != nil && c.asJSON:
-		c.fail(err, "%v", err) // the error describes everything
-		return exitFailed
+	case err != nil && c.JSON:
+		c.Fail(err, "%v", err) // the error describes everything
+		return cli.ExitFailed
 	case err != nil:
-		c.fail(err, "%s", notAdmitted(report))
-		return exitFailed
+		c.Fail(err, "%s", notAdmitted(report))
+		return cli.ExitFailed
 	case report.Failed():
-		c.failSilently(nil, "errors were found: "+ballotOf(report).String())
-		return exitFailed
-	case d.admit && !c.asJSON:
-		_, _ = fmt.Fprintln(c.stdout, "They are admitted: clients can start.")
+		c.FailSilently(nil, "errors were found: "+ballotOf(report).String())
+		return cli.ExitFailed
+	case d.admit && !c.JSON:
+		_, _ = fmt.Fprintln(c.Stdout, "They are admitted: clients can start.")
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // notAdmitted says what became of an admission, below a report that says why.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 func TestANodeThatDoesNotAnswerHasACureAndATrueDuration(t *testing.T) {
@@ -21,7 +23,7 @@ func TestANodeThatDoesNotAnswerHasACureAndATrueDuration(t *testing.T) {
 		require.NoError(t, all[1].Restart(true))
 		all[2].Unfreeze()
 		all[0].RequireAuth("default", "")
-		require.Equal(t, exitFailed, p.status())
+		require.Equal(t, cli.ExitFailed, p.status())
 		fits(t, out)
 		text := strings.Join(strings.Fields(out), " ")
 		for _, want := range []string{

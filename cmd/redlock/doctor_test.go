@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -20,7 +22,7 @@ import (
 func fits(t *testing.T, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
-		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), columns, line)
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), terminal.Columns, line)
 	}
 }
 
@@ -32,7 +34,7 @@ func TestTheDoctorFindsHealthyNodesFit(t *testing.T) {
 		{nil, []string{"doctor", "--embedded"}},
 	} {
 		got := invoke(t, c.env, c.args...)
-		require.Equal(t, exitOK, got.status, got)
+		require.Equal(t, cli.ExitOK, got.status, got)
 		require.Empty(t, got.err)
 		require.Regexp(t, `(?s)^  NODE +ROLE +REDIS +UP +CLOCK +ANSWER +KEEPS\n! \S+ +master +7\.2\.4 +\d+s +[+-]\S+ms +\S+ms +no AOF\n`, got.out)
 		require.Contains(t, got.out, "\nwarning  ")
@@ -48,7 +50,7 @@ func TestTheDoctorReportsWhatIsWrongAndFails(t *testing.T) {
 	all[0].SetInfo("role", "slave")
 	all[1].Stop()
 	got := invoke(t, nil, "doctor", "--nodes", nodesOf(all))
-	require.Equal(t, exitFailed, got.status)
+	require.Equal(t, cli.ExitFailed, got.status)
 	require.Regexp(t, `(?m)^✗ a +replica `, got.out)
 	require.Regexp(t, `(?m)^✗ b +– +– +– +– +– +–$`, got.out)
 	require.Regexp(t, `(?m)^error    a is a replica: `, got.out)
@@ -62,7 +64,7 @@ func TestTheDoctorsReportForProgramsHasTheDocumentedFields(t *testing.T) {
 	all := masters(t)
 	all[2].Deny("CLIENT KILL")
 	got := invoke(t, nil, "doctor", "--json", "--nodes", nodesOf(all))
-	require.Equal(t, exitOK, got.status)
+	require.Equal(t, cli.ExitOK, got.status)
 	var r struct {
 		OK    bool
 		State string
@@ -85,7 +87,7 @@ func TestTheDoctorsReportForProgramsHasTheDocumentedFields(t *testing.T) {
 
 	all[2].SetInfo("redis_mode", "cluster")
 	got = invoke(t, nil, "doctor", "--json", "--nodes", nodesOf(all))
-	require.Equal(t, exitFailed, got.status)
+	require.Equal(t, cli.ExitFailed, got.status)
 	require.Contains(t, got.out, `"ok": false`)
 	require.Contains(t, got.out, `"state": "degraded"`)
 	require.Contains(t, got.out, `"grade": "error"`)
@@ -97,7 +99,7 @@ func TestTheDoctorGrantsWhatIsMissingInOneLine(t *testing.T) {
 	all[1].Deny("MGET")
 	all[2].Deny("CLIENT KILL")
 	got := invoke(t, nil, "doctor", "--nodes", nodesOf(all))
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Contains(t, got.out, "\nIn redis-cli, on each node whose user lacks rights, this grants what is missing:\nACL SETUSER default +mget +client|kill\n")
 
 	r := &doctor.Report{Nodes: []doctor.Node{
@@ -106,7 +108,7 @@ func TestTheDoctorGrantsWhatIsMissingInOneLine(t *testing.T) {
 	require.Equal(t, []string{"ACL SETUSER app +mget ~redlock:guard &redlock:free:*", "ACL SETUSER ops +ping"},
 		missingRights(r, []string{"app", "ops", "app"}))
 	require.Nil(t, missingRights(&doctor.Report{Nodes: make([]doctor.Node, 3)}, nil))
-	require.Equal(t, []string{"app", "default"}, nodeList{urls: []string{"redis://app:pw@a", "redis://b"}}.users())
+	require.Equal(t, []string{"app", "default"}, cli.NodeList{URLs: []string{"redis://app:pw@a", "redis://b"}}.Users())
 }
 
 func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
@@ -119,7 +121,7 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	})
 	guard := []string{"doctor", "--nodes", nodesOf(all), "--guard", "1h"}
 	got := invoke(t, nil, guard...)
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Regexp(t, `(?m)^  NODE .* KEEPS +GUARD\n✓ a .* no AOF +none$`, got.out)
 	require.Contains(t, got.out, "note     all 3 nodes: each has no marker of the restart guard")
 	require.Contains(t, got.out, "0 of 3 can vote, 2 needed: locks can't be taken\n")
@@ -131,28 +133,28 @@ func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	}
 
 	got = invoke(t, nil, append(guard, "--admit")...)
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Regexp(t, `(?m)^✓ a .* no AOF +ok$`, got.out)
 	require.Contains(t, got.out, "\nThey are admitted: clients can start.\n")
 	fits(t, got.out)
 
 	all[1].Del("redlock:guard")
 	got = invoke(t, nil, append(guard, "--admit")...)
-	require.Equal(t, exitFailed, got.status)
+	require.Equal(t, cli.ExitFailed, got.status)
 	require.Contains(t, got.out, "error    a, c: each already has a marker (ok), so clients use these")
 	require.NotContains(t, got.out, "They are admitted")
 	fits(t, got.out)
 
 	got = invoke(t, nil, append(guard, "--json")...)
-	require.Equal(t, exitOK, got.status)
+	require.Equal(t, cli.ExitOK, got.status)
 	require.Contains(t, got.out, `"guard": "none"`)
 
 	got = invoke(t, nil, "doctor", "--nodes", nodesOf(all))
-	require.Equal(t, exitFailed, got.status, "clients without the guard are refused there")
+	require.Equal(t, cli.ExitFailed, got.status, "clients without the guard are refused there")
 	require.Contains(t, strings.Join(strings.Fields(got.out), " "), "(redlock --guard)")
 	fits(t, got.out)
 	got = invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 }
 
 func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
@@ -169,7 +171,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 		}},
 	}}
 	var out strings.Builder
-	printReport(&printer{w: &out}, r, nil)
+	printReport(&terminal.Printer{W: &out}, r, nil)
 	fits(t, out.String())
 	require.Contains(t, out.String(), "universe.eu:6379/0")
 	require.Contains(t, out.String(), "1000d")
@@ -181,7 +183,7 @@ func TestAReportFitsATerminalWhateverIsInIt(t *testing.T) {
 	r.Nodes[0].Guard, r.Nodes[0].Quarantine = examine.StateQuarantined, 365*24*time.Hour
 	r.Nodes[1].Guard, r.Nodes[2].Guard = examine.StateUnreadable, examine.StateForeign
 	out.Reset()
-	printReport(&printer{w: &out}, r, nil)
+	printReport(&terminal.Printer{W: &out}, r, nil)
 	fits(t, out.String())
 	require.Regexp(t, ` everysec +wait 365d\n`, out.String())
 	require.Contains(t, out.String(), "unreadable")
@@ -242,7 +244,7 @@ func TestTheDoctorSaysWhatAnswersAtAWrongPort(t *testing.T) {
 	nodes := "rediss://" + served("") + "?name=a,redis://" + served("HTTP/1.1 400 Bad Request\r\n\r\n") + "?name=b,redis://" + served("SSH-2.0-x\r\n") + "?name=c"
 	attempts(t, 3, func() string { // on a busy machine an answer may be too late
 		got := invoke(t, nil, "doctor", "--nodes", nodes)
-		require.Equal(t, exitFailed, got.status)
+		require.Equal(t, cli.ExitFailed, got.status)
 		fits(t, got.out)
 		text := strings.Join(strings.Fields(got.out), " ")
 		for _, want := range []string{

@@ -7,19 +7,20 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // printReport prints a table of the nodes, and the findings below it. users are those of the nodes.
-func printReport(p *printer, r *doctor.Report, users []string) {
-	g := table{gap: 2}
+func printReport(p *terminal.Printer, r *doctor.Report, users []string) {
+	g := terminal.Table{Gap: 2}
 	head, name, guarded := []string{"NODE", "ROLE", "REDIS", "UP", "CLOCK", "ANSWER", "KEEPS"}, 19, isGuarded(r)
 	if guarded {
 		head, name = append(head, "GUARD"), 12
 	}
-	g.row("", " ", head...)
+	g.Row("", " ", head...)
 	for _, n := range r.Nodes {
 		cells := details(n)
 		if guarded {
@@ -28,11 +29,11 @@ func printReport(p *printer, r *doctor.Report, users []string) {
 			cells = append(cells, guardColumn(n))
 		}
 		grade := worstFinding(n.Findings)
-		g.row(colorOf(grade), sign(grade), append([]string{tail(n.Node, name)}, cells...)...)
+		g.Row(colorOf(grade), sign(grade), append([]string{tail(n.Node, name)}, cells...)...)
 	}
-	g.print(p)
+	g.Print(p)
 	if len(r.All()) > 0 {
-		p.line("")
+		p.Line("")
 	}
 	counts := map[doctor.Grade]int{}
 	for _, f := range r.All() {
@@ -47,12 +48,12 @@ func printReport(p *printer, r *doctor.Report, users []string) {
 		}
 	}
 	if grants := missingRights(r, users); grants != nil {
-		p.line("\nIn redis-cli, on each node whose user lacks rights, this grants what is missing:")
+		p.Line("\nIn redis-cli, on each node whose user lacks rights, this grants what is missing:")
 		for _, grant := range grants {
-			p.line("%s", grant)
+			p.Line("%s", grant)
 		}
 	}
-	p.line("\n%s\n%s", summary(len(r.Nodes), counts), ballotOf(r))
+	p.Line("\n%s\n%s", summary(len(r.Nodes), counts), ballotOf(r))
 }
 
 // missingRights returns a command for each user that lacks rights, with all that it lacks on any node. It is
@@ -199,24 +200,24 @@ func sign(grade doctor.Grade) string {
 }
 
 // colorOf returns the colour of a grade.
-func colorOf(grade doctor.Grade) color {
+func colorOf(grade doctor.Grade) terminal.Color {
 	switch grade {
 	case doctor.Error:
-		return red
+		return terminal.Red
 	case doctor.Warning:
-		return amber
+		return terminal.Amber
 	}
-	return green
+	return terminal.Green
 }
 
 // printFinding prints a finding with its grade, broken between words.
-func printFinding(p *printer, f doctor.Finding) {
+func printFinding(p *terminal.Printer, f doctor.Finding) {
 	const margin = 9
-	grade := pad(string(f.Grade), margin)
+	grade := terminal.Pad(string(f.Grade), margin)
 	if f.Grade != doctor.Note {
-		grade = p.in(colorOf(f.Grade), grade)
+		grade = p.In(colorOf(f.Grade), grade)
 	}
-	p.line("%s%s", grade, folded(f.Text, columns-margin, "\n"+strings.Repeat(" ", margin)))
+	p.Line("%s%s", grade, terminal.Folded(f.Text, terminal.Columns-margin, "\n"+strings.Repeat(" ", margin)))
 }
 
 func summary(masters int, counts map[doctor.Grade]int) string {

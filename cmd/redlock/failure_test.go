@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -30,7 +26,7 @@ func failureIn(t *testing.T, out string) (f failed) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(out), &f), "not one object: %s", out)
 	require.NotEmpty(t, f.Error, out)
-	require.Contains(t, overviewText, f.Code)
+	require.Contains(t, cli.Overview, f.Code)
 	conceals(t, "a failure", out, token, token2)
 	return f
 }
@@ -52,38 +48,38 @@ func TestEveryFailureIsOneObjectForPrograms(t *testing.T) {
 		nodes  []*fakeredis.Master
 		args   []string
 	}{
-		{exitUsage, "usage", all, []string{"acquire", "--json"}},
-		{exitUsage, "usage", all, []string{"acquire", "--json", "--ttl", "5", "job"}},
-		{exitUsage, "usage", all, []string{"acquire", "--ttl", "5", "--json", "job"}},
-		{exitUsage, "usage", all, []string{"stauts", "--json"}},
-		{exitUsage, "usage", all, []string{"status", "--jsno", "--json", "job"}},
-		{exitUsage, "usage", all, []string{"version", "--json", "now"}},
-		{exitUsage, "usage", all, []string{"demo", "--json", "now"}},
-		{exitUsage, "usage", all, []string{"acquire", "--json", "--ttl", "25h", "job"}},
-		{exitUsage, "usage", all, []string{"--json"}},
-		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "held"}},
-		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "50ms", "held"}},
-		{exitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "forever"}},
-		{exitForeign, "foreign_key", all, []string{"acquire", "--json", "--wait", "0", "a list"}},
-		{exitFailed, "foreign_key", all, []string{"break", "--json", "--yes", "a list"}},
-		{exitFailed, "free", all, []string{"break", "--json", "--yes", "job"}},
-		{exitFailed, "declined", all, []string{"break", "--json", "held"}},
-		{exitFailed, "incomplete", all, []string{"list", "--json", "--timeout", "1ns"}},
-		{exitLost, "lost", all, []string{"extend", "--json", someClaim}},
-		{exitLost, "lost", all, []string{"release", "--json", someClaim}},
-		{exitConfig, "guard", all, []string{"acquire", "--json", "--guard", "1h", "--wait", "0", "job"}},
-		{exitUnavailable, "no_quorum", down, []string{"acquire", "--json", "--wait", "0", "job"}},
-		{exitUnavailable, "no_quorum", down, []string{"acquire", "--json", "--wait", "50ms", "job"}},
-		{exitUnavailable, "no_quorum", down, []string{"extend", "--json", someClaim}},
-		{exitUnavailable, "no_quorum", down, []string{"release", "--json", someClaim}},
-		{exitUnavailable, "no_quorum", down, []string{"status", "--json", "job"}},
-		{exitUnavailable, "no_quorum", down, []string{"list", "--json"}},
-		{exitUnavailable, "no_quorum", down, []string{"break", "--json", "--yes", "job"}},
-		{exitUnavailable, "no_quorum", down, []string{"bench", "--json", "--count", "1"}},
-		{exitFailed, "failed", down, []string{"doctor", "--json"}},
-		{exitFailed, "not_admitted", down, []string{"doctor", "--json", "--guard", "1h", "--admit"}},
-		{exitFailed, "failed", down, []string{"doctor", "--json", "--guard", "1h", "--begin-guard"}},
-		{exitFailed, "failed", down, []string{"demo", "--json"}},
+		{cli.ExitUsage, "usage", all, []string{"acquire", "--json"}},
+		{cli.ExitUsage, "usage", all, []string{"acquire", "--json", "--ttl", "5", "job"}},
+		{cli.ExitUsage, "usage", all, []string{"acquire", "--ttl", "5", "--json", "job"}},
+		{cli.ExitUsage, "usage", all, []string{"stauts", "--json"}},
+		{cli.ExitUsage, "usage", all, []string{"status", "--jsno", "--json", "job"}},
+		{cli.ExitUsage, "usage", all, []string{"version", "--json", "now"}},
+		{cli.ExitUsage, "usage", all, []string{"demo", "--json", "now"}},
+		{cli.ExitUsage, "usage", all, []string{"acquire", "--json", "--ttl", "25h", "job"}},
+		{cli.ExitUsage, "usage", all, []string{"--json"}},
+		{cli.ExitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "held"}},
+		{cli.ExitHeld, "held", all, []string{"acquire", "--json", "--wait", "50ms", "held"}},
+		{cli.ExitHeld, "held", all, []string{"acquire", "--json", "--wait", "0", "forever"}},
+		{cli.ExitForeign, "foreign_key", all, []string{"acquire", "--json", "--wait", "0", "a list"}},
+		{cli.ExitFailed, "foreign_key", all, []string{"break", "--json", "--yes", "a list"}},
+		{cli.ExitFailed, "free", all, []string{"break", "--json", "--yes", "job"}},
+		{cli.ExitFailed, "declined", all, []string{"break", "--json", "held"}},
+		{cli.ExitFailed, "incomplete", all, []string{"list", "--json", "--timeout", "1ns"}},
+		{cli.ExitLost, "lost", all, []string{"extend", "--json", someClaim}},
+		{cli.ExitLost, "lost", all, []string{"release", "--json", someClaim}},
+		{cli.ExitConfig, "guard", all, []string{"acquire", "--json", "--guard", "1h", "--wait", "0", "job"}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"acquire", "--json", "--wait", "0", "job"}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"acquire", "--json", "--wait", "50ms", "job"}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"extend", "--json", someClaim}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"release", "--json", someClaim}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"status", "--json", "job"}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"list", "--json"}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"break", "--json", "--yes", "job"}},
+		{cli.ExitUnavailable, "no_quorum", down, []string{"bench", "--json", "--count", "1"}},
+		{cli.ExitFailed, "failed", down, []string{"doctor", "--json"}},
+		{cli.ExitFailed, "not_admitted", down, []string{"doctor", "--json", "--guard", "1h", "--admit"}},
+		{cli.ExitFailed, "failed", down, []string{"doctor", "--json", "--guard", "1h", "--begin-guard"}},
+		{cli.ExitFailed, "failed", down, []string{"demo", "--json"}},
 	} {
 		got := invoke(t, envOf(c.nodes), c.args...)
 		require.Equal(t, c.status, got.status, "%q: %v", c.args, got)
@@ -131,48 +127,8 @@ func TestAQuarantineSaysForHowLongToPrograms(t *testing.T) {
 	all := listing(t)
 	quarantineFleet(t, all, time.Hour)
 	got := invoke(t, envOf(all), "acquire", "--json", "--no-fence", "--guard", "1h", "--wait", "0", "job")
-	require.Equal(t, exitHeld, got.status, got)
+	require.Equal(t, cli.ExitHeld, got.status, got)
 	f := failureIn(t, got.out)
 	require.Equal(t, "quarantined", f.Code)
 	require.InDelta(t, time.Hour.Milliseconds(), *f.LeftMS, 60_000)
-}
-
-func TestCodesAreThoseOfTheReason(t *testing.T) {
-	t.Parallel()
-	votes := []redlock.Vote{{Err: redlock.ErrNodeTimeout}, {Err: &redlock.HeldError{Owner: "a"}}}
-	quorum := func(reason error, split bool) error {
-		return fmt.Errorf("x: %w", &redlock.QuorumError{Reason: reason, Split: split, Need: 2, Votes: votes})
-	}
-	for _, c := range []struct {
-		want   string
-		status int
-		err    error
-	}{
-		{"held", exitHeld, quorum(redlock.ErrHeld, false)},
-		{"held", 99, quorum(redlock.ErrHeld, false)}, // --skip-status
-		{"split", exitHeld, quorum(redlock.ErrHeld, true)},
-		{"no_quorum", exitUnavailable, quorum(redlock.ErrNoQuorum, false)},
-		{"too_late", exitUnavailable, quorum(redlock.ErrTooLate, false)},
-		{"lost", exitLost, quorum(redlock.ErrLost, false)},
-		{"quarantined", exitHeld, quorum(redlock.ErrQuarantined, false)},
-		{"signal", 130, signalError{syscall.SIGINT}},
-		{"signal", 130, nil},
-		{"no_quorum", exitUnavailable, context.DeadlineExceeded},
-		{"system", exitSystem, errors.New("no pipe")},
-		{"not_executable", exitNotExecutable, nil},
-		{"not_found", exitNotFound, nil},
-		{"guard", exitConfig, notBegunError{}},
-		{"failed", exitFailed, nil},
-		{"failed", 3, errors.New("anything")},
-	} {
-		require.Equal(t, c.want, codeOf(c.status, c.err), "%d %v", c.status, c.err)
-		require.Contains(t, overviewText, c.want)
-	}
-	for _, c := range errorCodes {
-		require.Contains(t, overviewText, c.code)
-	}
-	cmd := &subcommand{exitStatuses: []exitStatus{endsSignal, endsMisused}}
-	require.Equal(t, endsSignal.when, cmd.meaning(143))
-	require.Equal(t, endsMisused.when, cmd.meaning(exitUsage))
-	require.True(t, strings.HasSuffix(cmd.meaning(9), "9"))
 }

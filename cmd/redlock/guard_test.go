@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
@@ -36,7 +38,7 @@ func TestASignalEndsTheWaitForTheGuard(t *testing.T) {
 	p := start(t, all, "run", "--no-fence", "--guard", "12s", "--ttl", "12s", "job", "--", "echo", "never")
 	require.Contains(t, p.message(), "waiting up to")
 	p.signal(syscall.SIGINT)
-	require.Equal(t, exitSignal+int(syscall.SIGINT), p.status(), p.messages())
+	require.Equal(t, cli.ExitSignal+int(syscall.SIGINT), p.status(), p.messages())
 }
 
 func TestARunWaitsForTheEndOfAQuarantineAsItDoesForAHolder(t *testing.T) {
@@ -59,7 +61,7 @@ func TestARunWaitsForTheEndOfAQuarantineAsItDoesForAHolder(t *testing.T) {
 func TestARunOnAdmittedMastersNeedNotWait(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
-	require.Equal(t, exitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all), "--guard", "1h", "--admit").status)
+	require.Equal(t, cli.ExitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all), "--guard", "1h", "--admit").status)
 	p := start(t, all, "run", "--no-fence", "--guard", "1h", "--wait", "0", "job", "--", "echo", "done")
 	require.Equal(t, "done", p.line())
 	require.Equal(t, 0, p.status())
@@ -69,7 +71,7 @@ func TestARunOnAdmittedMastersNeedNotWait(t *testing.T) {
 func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
-	require.Equal(t, exitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all), "--guard", "1h", "--admit").status)
+	require.Equal(t, cli.ExitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all), "--guard", "1h", "--admit").status)
 	_, text := acquired(t, all, envOf(all), "--guard", "1h", "job")
 	claim := strings.TrimSpace(text)
 	for what, args := range map[string][]string{
@@ -86,7 +88,7 @@ func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T)
 			{"bench"},
 		} {
 			p := start(t, all, slices.Concat(rest[:1], args, rest[1:])...)
-			require.Equal(t, exitConfig, p.status(), "%s: %s", what, rest[0])
+			require.Equal(t, cli.ExitConfig, p.status(), "%s: %s", what, rest[0])
 			require.Empty(t, p.gone())
 			messages := p.messages()
 			require.Contains(t, messages, "guarded", "the nodes' words")
@@ -102,7 +104,7 @@ func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T)
 func TestAMinorityThatIsGuardedForOthersDoesNotEndAWait(t *testing.T) {
 	t.Parallel()
 	all := guarded(t)
-	require.Equal(t, exitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all[:1]), "--guard", "1h", "--admit").status)
+	require.Equal(t, cli.ExitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all[:1]), "--guard", "1h", "--admit").status)
 	all[1].Stop()
 	p := start(t, all, "run", "--no-fence", "job", "--", "echo", "done")
 	require.Contains(t, p.message(), "waiting up to 1m0s for job: no quorum of nodes could be reached: ")
@@ -116,7 +118,7 @@ func TestAnAcquireOnQuarantinedMastersIs75(t *testing.T) {
 	all := guarded(t)
 	quarantineFleet(t, all, time.Hour)
 	got := invoke(t, append(envOf(all), "REDLOCK_GUARD=1h"), "acquire", "--no-fence", "--wait", "0", "job")
-	require.Equal(t, exitHeld, got.status, got)
+	require.Equal(t, cli.ExitHeld, got.status, got)
 	require.Contains(t, got.err, "quarantined after a restart, for ")
 }
 
@@ -126,10 +128,10 @@ func TestTheDoctorSaysInWordsWhatItDoesNotAdmit(t *testing.T) {
 	nodes := []string{"doctor", "--guard", "1h", "--admit", "--nodes", nodesOf(all)}
 	all[1].SetInfo("role", "slave")
 	got := invoke(t, nil, nodes...)
-	require.Equal(t, exitFailed, got.status)
+	require.Equal(t, cli.ExitFailed, got.status)
 	require.Contains(t, got.err, "redlock: no node was admitted: see the errors above\n")
 	got = invoke(t, nil, append(nodes, "--json")...)
-	require.Equal(t, exitFailed, got.status)
+	require.Equal(t, cli.ExitFailed, got.status)
 	require.Contains(t, got.out, `"ok": false`)
 	require.Contains(t, got.err, "redlock: not admitted: b is not fit to vote")
 }

@@ -28,8 +28,8 @@ func (sv *supervisor) stopsJob(ws syscall.WaitStatus) bool {
 // nothing runs here until SIGCONT. The lock is checked after the wake-up, because its validity
 // may have ended during the stop.
 func (sv *supervisor) stopWithJob() {
-	sv.tty.reclaim(sv.child.Group)
-	sv.c.say("stopped: nothing extends %s now, which leaves it %v", sv.opts.name, (sv.deadline.left() - sv.opts.grace).Round(time.Second/10))
+	sv.tty.Reclaim(sv.child.Group)
+	sv.c.Say("stopped: nothing extends %s now, which leaves it %v", sv.opts.name, (sv.deadline.left() - sv.opts.grace).Round(time.Second/10))
 	// Not SIGTSTP: the runtime swallows it from its first Notify on, also after a Reset. Not
 	// SIGSTOP: it would stop redlock even if no shell could continue it.
 	_ = syscall.Kill(0, syscall.SIGTTIN)
@@ -53,6 +53,6 @@ func (sv *supervisor) stopWithJob() {
 // resumeJob continues a stopped command. The terminal is given before SIGCONT, so that the
 // command does not stop again at its first read.
 func (sv *supervisor) resumeJob() {
-	sv.tty.give(sv.child.Group)
+	sv.tty.Give(sv.child.Group)
 	sv.child.Group.Signal(syscall.SIGCONT)
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
@@ -21,8 +22,8 @@ func (sv *supervisor) killRemaining() {
 		case asked && (spent >= sv.opts.grace || sv.deadline.left() <= 0):
 			sv.child.Group.Kill()
 			return
-		case !asked && spent >= drain:
-			sv.c.say("%s has ended and left processes behind: they have to end too", sv.opts.command[0])
+		case !asked && spent >= cli.Drain:
+			sv.c.Say("%s has ended and left processes behind: they have to end too", sv.opts.command[0])
 			sv.child.Group.End()
 			began, asked = now, true
 		}

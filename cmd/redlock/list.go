@@ -15,14 +15,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-func listEntry() *subcommand {
-	return &subcommand{
+func listEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "list [flags] [PREFIX]",
 			Short: "list the names that are held, by which owner, and for how long",
@@ -31,14 +32,14 @@ func listEntry() *subcommand {
 				"  redlock list --json | jq -r '.names[].name'\n" +
 				"  redlock list --watch invoice/",
 		},
-		flags: listFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "a quorum was searched to the end; with --watch, it was ended by Ctrl-C or SIGTERM"},
-			{exitFailed, "--limit or --timeout ended the search: more names may be held"},
-			endsMisused,
-			{exitUnavailable, "no quorum of nodes could be searched; nothing is listed; --watch continues"},
-			endsUnwritten,
-			{exitSignal, "signal n ended the search; nothing is listed"},
+		Define: listFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "a quorum was searched to the end; with --watch, it was ended by Ctrl-C or SIGTERM"),
+			cli.Ends(cli.ExitFailed, "--limit or --timeout ended the search: more names may be held"),
+			cli.EndsMisused,
+			cli.Ends(cli.ExitUnavailable, "no quorum of nodes could be searched; nothing is listed; --watch continues"),
+			cli.EndsUnwritten,
+			cli.Ends(cli.ExitSignal, "signal n ended the search; nothing is listed"),
 		},
 	}
 }
@@ -96,43 +97,43 @@ type listCommand struct {
 	watch   watchFlags
 }
 
-func listFlags(f *pflag.FlagSet) runFunc {
-	nodesFlags(f)
+func listFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.NodeFlags(f)
 	d := &listCommand{watch: newWatchFlags(f)}
 	d.noFence = f.Bool("no-fence", false, "do not read the fences")
 	d.limit = f.Int("limit", defaultLimit, "end the search after this `number` of names, up to 100000 (default: 1000)")
-	d.timeout = duration(f, "timeout", defaultTimeout, "end the search after this time, up to 10m (default: 30s)")
+	d.timeout = cli.DurationFlag(f, "timeout", defaultTimeout, "end the search after this time, up to 10m (default: 30s)")
 	return d.run
 }
 
-func (d *listCommand) run(ctx context.Context, c *invocation) int {
-	words := c.all()
+func (d *listCommand) run(ctx context.Context, c *cli.Invocation) int {
+	words := c.Words()
 	if len(words) > 1 {
-		return c.misused("one PREFIX is enough, %d given", len(words))
+		return c.Misused("one PREFIX is enough, %d given", len(words))
 	}
 	start := strings.Join(words, "")
-	keyPrefix := c.prefix()
+	keyPrefix := c.Prefix()
 	switch {
-	case notClaim(start) != nil:
-		return c.misused("%v", notClaim(start))
+	case cli.CheckName(start) != nil:
+		return c.Misused("%v", cli.CheckName(start))
 	case strings.HasPrefix(keyPrefix, command.Reserved) || len(keyPrefix) > maxKeyPrefix:
-		return c.misused("WithKeyPrefix(%q): at most %d bytes, and not %q", keyPrefix, maxKeyPrefix, command.Reserved)
+		return c.Misused("WithKeyPrefix(%q): at most %d bytes, and not %q", keyPrefix, maxKeyPrefix, command.Reserved)
 	case strings.HasPrefix(keyPrefix+start, command.Reserved):
-		return c.misused("the keys %q are in the reserved namespace %q", keyPrefix+start, command.Reserved)
+		return c.Misused("the keys %q are in the reserved namespace %q", keyPrefix+start, command.Reserved)
 	case *d.limit < 1 || *d.limit > maxLimit:
-		return c.misused("--limit must be from 1 to %d", maxLimit)
+		return c.Misused("--limit must be from 1 to %d", maxLimit)
 	case *d.timeout <= 0 || *d.timeout > maxTimeout:
-		return c.misused("--timeout must be more than 0, and at most %v", maxTimeout)
+		return c.Misused("--timeout must be more than 0, and at most %v", maxTimeout)
 	case d.watch.check() != nil:
-		return c.misused("%v", d.watch.check())
+		return c.Misused("%v", d.watch.check())
 	}
-	nodes, err := c.nodes()
+	nodes, err := c.Nodes()
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	group, err := openGroup(nodes)
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
 	defer group.close()
 	if *d.watch.on {
@@ -142,23 +143,23 @@ func (d *listCommand) run(ctx context.Context, c *invocation) int {
 			return s, nil
 		}).watch(ctx)
 	}
-	ctx, stop := listen().until(ctx)
+	ctx, stop := cli.Listen().Until(ctx)
 	defer stop()
 	s := newSearch(group, keyPrefix, start, *d.limit, !*d.noFence)
 	if err := s.run(ctx, *d.timeout); err != nil {
-		c.fail(err, "%v", err)
-		return refusal(err)
+		c.Fail(err, "%v", err)
+		return cli.Refusal(err)
 	}
-	if c.asJSON {
-		c.result = s.object(nil)
+	if c.JSON {
+		c.Result = s.object(nil)
 	} else {
-		s.print(c.printer())
+		s.print(c.Printer())
 	}
 	if s.cut != nil {
-		c.failSilently(s.cut, s.cut.Error())
-		return exitFailed
+		c.FailSilently(s.cut, s.cut.Error())
+		return cli.ExitFailed
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // search finds the names that are held on a quorum of nodes.
@@ -191,8 +192,8 @@ type listedName struct {
 
 // Why a search ended early.
 var (
-	errLimit   = newCodedError("incomplete", "--limit ended the search")
-	errTimeout = newCodedError("incomplete", "--timeout ended the search")
+	errLimit   = cli.CodedError("incomplete", "--limit ended the search")
+	errTimeout = cli.CodedError("incomplete", "--timeout ended the search")
 )
 
 func newSearch(g *nodeGroup, keyPrefix, start string, limit int, fenced bool) *search {
@@ -269,7 +270,7 @@ func (s *search) collect(ctx context.Context, alone *vote.Group, n command.Voter
 }
 
 func (s *search) collectPart(ctx context.Context, alone *vote.Group, size int, keys []string) error {
-	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cli.ColdTimeout)
 	defer cancel()
 	var asked []*broadcast
 	for batch := range slices.Chunk(keys, size) {
@@ -322,7 +323,7 @@ func (s *search) inspect(ctx context.Context) error {
 
 // inspectPart asks the nodes that have not failed yet. One that fails now is not asked again.
 func (s *search) inspectPart(ctx context.Context, keys []string) error {
-	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cli.ColdTimeout)
 	defer cancel()
 	var nodes []command.Voter
 	var indexes []int
@@ -412,13 +413,13 @@ const namesLimit = 200
 
 // heldNames returns the names with a prefix that are held on a node, in order. It searches for namesTimeout at
 // most, and returns none if no node can be reached.
-func heldNames(ctx context.Context, nodes nodeList, keyPrefix, start string) (names []string) {
+func heldNames(ctx context.Context, nodes cli.NodeList, keyPrefix, start string) (names []string) {
 	group, err := openGroup(nodes)
 	if err != nil {
 		return nil
 	}
 	defer group.close()
-	ctx, cancel := context.WithTimeoutCause(ctx, namesTimeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, cli.NamesTimeout, errTimeout)
 	defer cancel()
 	s := newSearch(group, keyPrefix, start, namesLimit, false)
 	s.scan(ctx)

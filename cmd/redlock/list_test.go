@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
@@ -68,13 +69,13 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 	holdAll(all, "plain", "a value", time.Hour)
 
 	got := invoke(t, envOf(all), "list")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.Empty(t, got.err)
 	require.Regexp(t, fmt.Sprintf(`(?s)^  NAME     OWNER    ID +LEFT +FENCE\n● job      "anna"   [0-9a-f]{24}   \S+ +%d\n● ledger   "ben"    [0-9a-f]{24}   \S+ +–\n\n`+
 		`2 names are held\. This is no snapshot: [^\n]*\.\n$`, claim.Fence), got.out)
 	conceals(t, "list", got.out, claim.Token)
 
-	l := list(t, exitOK, all)
+	l := list(t, cli.ExitOK, all)
 	require.True(t, l.Complete)
 	require.Equal(t, []string{"job", "ledger"}, l.names())
 	require.Equal(t, "held", l.Names[0].State)
@@ -84,7 +85,7 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 	require.InDelta(t, 30_000, l.Names[0].LeftMS, 10_000)
 	require.Zero(t, l.Names[1].Fence)
 	require.Len(t, l.Nodes, 3)
-	for _, n := range list(t, exitOK, all, "--no-fence").Names {
+	for _, n := range list(t, cli.ExitOK, all, "--no-fence").Names {
 		require.Zero(t, n.Fence)
 	}
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
@@ -96,7 +97,7 @@ func TestANameThatIsNoTextIsListedWithItsBytes(t *testing.T) {
 	all := listing(t)
 	holdAll(all, "a\xff", token, time.Hour)
 	holdAll(all, "b", token2, time.Hour)
-	l := list(t, exitOK, all)
+	l := list(t, cli.ExitOK, all)
 	require.Len(t, l.Names, 2)
 	require.Equal(t, "a\xff", string(l.Names[0].Bytes))
 	require.Nil(t, l.Names[1].Bytes)
@@ -106,9 +107,9 @@ func TestAListWithoutLocksIsEmpty(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
 	got := invoke(t, envOf(all), "list", "none")
-	require.Equal(t, exitOK, got.status)
+	require.Equal(t, cli.ExitOK, got.status)
 	require.Regexp(t, `^No name is held\. This is no snapshot`, got.out)
-	require.Equal(t, listed{Complete: true, Names: list(t, exitOK, all).Names[:0], Nodes: list(t, exitOK, all).Nodes}, list(t, exitOK, all))
+	require.Equal(t, listed{Complete: true, Names: list(t, cli.ExitOK, all).Names[:0], Nodes: list(t, cli.ExitOK, all).Nodes}, list(t, cli.ExitOK, all))
 	require.Contains(t, invoke(t, envOf(all), "list", "--json").out, `"names": []`)
 }
 
@@ -120,10 +121,10 @@ func TestAPrefixIsNoPattern(t *testing.T) {
 		holdAll(all, name, token, time.Hour)
 	}
 	for _, name := range odd {
-		require.Equal(t, []string{name}, list(t, exitOK, all, "--", name).names())
+		require.Equal(t, []string{name}, list(t, cli.ExitOK, all, "--", name).names())
 	}
-	require.Equal(t, []string{"ab", "abc"}, list(t, exitOK, all, "ab").names())
-	require.Len(t, list(t, exitOK, all, "a").names(), len(odd)+3)
+	require.Equal(t, []string{"ab", "abc"}, list(t, cli.ExitOK, all, "ab").names())
+	require.Len(t, list(t, cli.ExitOK, all, "a").names(), len(odd)+3)
 }
 
 func TestAListIsOfTheKeyPrefixAndNamesAreWithoutIt(t *testing.T) {
@@ -132,9 +133,9 @@ func TestAListIsOfTheKeyPrefixAndNamesAreWithoutIt(t *testing.T) {
 	holdAll(all, "app[1]/job", token, time.Hour)
 	holdAll(all, "app1/job", token, time.Hour)
 	holdAll(all, "job", token, time.Hour)
-	require.Equal(t, []string{"job"}, list(t, exitOK, all, "--prefix", "app[1]/").names())
-	require.Equal(t, []string{"job"}, list(t, exitOK, all, "--prefix", "app[1]/", "j").names())
-	require.Empty(t, list(t, exitOK, all, "--prefix", "app[1]/", "k").names())
+	require.Equal(t, []string{"job"}, list(t, cli.ExitOK, all, "--prefix", "app[1]/").names())
+	require.Equal(t, []string{"job"}, list(t, cli.ExitOK, all, "--prefix", "app[1]/", "j").names())
+	require.Empty(t, list(t, cli.ExitOK, all, "--prefix", "app[1]/", "k").names())
 }
 
 // integration/ lists thousands, on real servers: a fake one sorts all its keys for every command.
@@ -152,7 +153,7 @@ func TestKeysOfSeveralPagesAreListedUpToTheLimit(t *testing.T) {
 	answer := func(words ...string) (got outcome) {
 		attempts(t, 3, func() string {
 			got = invoke(t, envOf(all), append([]string{"list"}, words...)...)
-			if got.status == exitUnavailable {
+			if got.status == cli.ExitUnavailable {
 				return got.err
 			}
 			return ""
@@ -161,21 +162,21 @@ func TestKeysOfSeveralPagesAreListedUpToTheLimit(t *testing.T) {
 	}
 	var l listed
 	got := answer("--json", "--limit", "110", "lock/")
-	require.Equal(t, exitOK, got.status, got)
+	require.Equal(t, cli.ExitOK, got.status, got)
 	require.NoError(t, json.Unmarshal([]byte(got.out), &l))
 	require.True(t, l.Complete)
 	require.Len(t, l.Names, n)
 	require.Equal(t, "lock/0109", l.Names[n-1].Name)
 	got = answer("--json", "--limit", "100", "lock/")
-	require.Equal(t, exitFailed, got.status, got)
+	require.Equal(t, cli.ExitFailed, got.status, got)
 	l = listed{}
 	require.NoError(t, json.Unmarshal([]byte(got.out), &l))
 	require.False(t, l.Complete)
 	require.Len(t, l.Names, 100)
 	got = answer("--limit", "100")
-	require.Equal(t, exitFailed, got.status, got)
+	require.Equal(t, cli.ExitFailed, got.status, got)
 	require.Contains(t, got.out, "\nMore names may be held: --limit ended the search.\n")
-	l = list(t, exitFailed, all, "--timeout", "1ns", "lock/")
+	l = list(t, cli.ExitFailed, all, "--timeout", "1ns", "lock/")
 	require.False(t, l.Complete)
 }
 
@@ -186,24 +187,24 @@ func TestAListNeedsAQuorumAndNamesTheNodesThatFailed(t *testing.T) {
 	holdAll(all[:2], "maybe", token2, time.Hour)
 	all[0].Stop()
 	got := invoke(t, envOf(all), "list")
-	require.Equal(t, exitOK, got.status)
+	require.Equal(t, cli.ExitOK, got.status)
 	require.Contains(t, got.out, "● job")
 	require.Regexp(t, `(?m)^\? maybe +"ben" +[0-9a-f]{24} +– +–$`, got.out)
 	require.Contains(t, got.out, "✗ a was not searched: ")
 	require.Contains(t, got.out, "1 name is held, and 1 more may be (?).")
-	l := list(t, exitOK, all)
+	l := list(t, cli.ExitOK, all)
 	require.Equal(t, "unclear", l.Names[1].State)
 	require.NotEmpty(t, l.Nodes[0].Error)
 	require.Empty(t, l.Nodes[1].Error)
 
 	all[1].Deny("SCAN")
 	got = invoke(t, envOf(all), "list")
-	require.Equal(t, exitUnavailable, got.status)
+	require.Equal(t, cli.ExitUnavailable, got.status)
 	require.Empty(t, got.out)
 	require.Contains(t, got.err, "no quorum")
 	require.Contains(t, got.err, "b: scanning the keys: NOPERM")
 	require.NoError(t, all[0].Restart(true))
-	require.Equal(t, []string{"job", "maybe"}, list(t, exitOK, all).names(), "two nodes are enough")
+	require.Equal(t, []string{"job", "maybe"}, list(t, cli.ExitOK, all).names(), "two nodes are enough")
 }
 
 // A node that answers the search may fail before it is asked who holds what was found.
@@ -217,12 +218,12 @@ func TestANodeThatFailsAfterTheSearchIsNotCounted(t *testing.T) {
 		})
 	}
 	got := invoke(t, envOf(all), "list")
-	require.Equal(t, exitUnavailable, got.status)
+	require.Equal(t, cli.ExitUnavailable, got.status)
 	require.Contains(t, got.err, "a: NOPERM no rights")
 	require.Contains(t, got.err, "b: NOPERM no rights")
-	require.Equal(t, []string{"job"}, list(t, exitOK, all, "--no-fence").names())
+	require.Equal(t, []string{"job"}, list(t, cli.ExitOK, all, "--no-fence").names())
 	all[1].Hook(nil)
-	l := list(t, exitOK, all)
+	l := list(t, cli.ExitOK, all)
 	require.Equal(t, "held", l.Names[0].State)
 	require.Contains(t, l.Nodes[0].Error, "NOPERM")
 }

@@ -8,39 +8,41 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // print prints the names as a table, and what the list is worth.
-func (s *search) print(p *printer) {
+func (s *search) print(p *terminal.Printer) {
 	if s.failed != nil {
-		p.line("%s Nothing is listed: %s", p.in(red, "✗"), withoutPrefix(s.failed))
+		p.Line("%s Nothing is listed: %s", p.In(terminal.Red, "✗"), cli.WithoutPrefix(s.failed))
 		return
 	}
 	if len(s.names) > 0 {
-		g := table{gap: 3}
-		g.row("", " ", "NAME", "OWNER", "ID", "LEFT", "FENCE")
+		g := terminal.Table{Gap: 3}
+		g.Row("", " ", "NAME", "OWNER", "ID", "LEFT", "FENCE")
 		for _, l := range s.names {
-			mark, color, remaining, fence := "●", green, left(l.left), "–"
+			mark, color, remaining, fence := "●", terminal.Green, cli.Left(l.left), "–"
 			if !l.held {
-				mark, color, remaining = "?", amber, "–"
+				mark, color, remaining = "?", terminal.Amber, "–"
 			}
 			if l.fence > 0 {
 				fence = strconv.FormatInt(l.fence, 10)
 			}
-			g.row(color, mark, oneline.Printable(l.name), called(l.owner), cmp.Or(l.id, "–"), remaining, fence)
+			g.Row(color, mark, oneline.Printable(l.name), cli.Holder(l.owner), cmp.Or(l.id, "–"), remaining, fence)
 		}
-		g.print(p)
-		p.line("")
+		g.Print(p)
+		p.Line("")
 	}
 	for i, err := range s.errs {
 		if err != nil {
-			p.line("%s %s was not searched: %s", p.in(red, "✗"), s.group.nodes[i].Name(), oneline.Text(err))
+			p.Line("%s %s was not searched: %s", p.In(terminal.Red, "✗"), s.group.nodes[i].Name(), oneline.Text(err))
 		}
 	}
-	p.line("%s. This is no snapshot: locks come and go while the nodes are searched.", s.summary())
+	p.Line("%s. This is no snapshot: locks come and go while the nodes are searched.", s.summary())
 	if s.cut != nil {
-		p.line("More names may be held: %v.", s.cut)
+		p.Line("More names may be held: %v.", s.cut)
 	}
 }
 
@@ -108,7 +110,7 @@ func (s *search) object(at *time.Time) any {
 			j.Bytes = []byte(l.name)
 		}
 		if l.held {
-			j.State, j.LeftMS = "held", milliseconds(l.left)
+			j.State, j.LeftMS = "held", cli.Milliseconds(l.left)
 		}
 		out.Names = append(out.Names, j)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -21,7 +22,7 @@ type lockRequest struct {
 	// reported. noSkip: it is one.
 	skipStatus int
 	guard      time.Duration // maxTTL; 0: no guard
-	nodeList
+	cli.NodeList
 
 	status *waitStatus // shows the wait on a terminal
 }
@@ -34,12 +35,12 @@ const (
 // lockRequestFlags defines the flags that both have in common. The default owner identifies the
 // holder: this process, or the process that called it.
 func lockRequestFlags(f *pflag.FlagSet, owner, whose string) *lockRequest {
-	nodesFlags(f)
-	guardFlag(f)
+	cli.NodeFlags(f)
+	cli.GuardFlag(f)
 	w := &lockRequest{skipStatus: noSkip}
-	durationVar(f, &w.ttl, "ttl", "", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
+	cli.DurationVar(f, &w.ttl, "ttl", "", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
 		"less)")
-	durationVar(f, &w.wait, "wait", "w", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
+	cli.DurationVar(f, &w.wait, "wait", "w", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
 	f.StringVar(&w.owner, "owner", owner, "a `label` that other clients see (default: host/"+whose+")")
 	f.BoolVar(&w.noFence, "no-fence", false, "acquire the lock without a fence (see above)")
 	return w
@@ -47,11 +48,11 @@ func lockRequestFlags(f *pflag.FlagSet, owner, whose string) *lockRequest {
 
 // boundToCaller reads the nodes and the guard, and checks what the library cannot know. The library
 // checks the TTL.
-func (req *lockRequest) boundToCaller(c *invocation) (err error) {
-	if req.nodeList, err = c.nodes(); err != nil {
+func (req *lockRequest) boundToCaller(c *cli.Invocation) (err error) {
+	if req.NodeList, err = c.Nodes(); err != nil {
 		return err
 	}
-	if req.guard, err = c.guard(); err != nil {
+	if req.guard, err = c.MaxTTL(); err != nil {
 		return err
 	}
 	if req.ttl == -1 {
@@ -63,12 +64,12 @@ func (req *lockRequest) boundToCaller(c *invocation) (err error) {
 	if req.wait < 0 {
 		return errors.New("--wait can't be negative")
 	}
-	return notClaim(req.name)
+	return cli.CheckName(req.name)
 }
 
 // open makes the Locker, and the line that shows the wait.
-func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
-	req.status = newWaitStatus(c.stderr, req.name)
+func (req *lockRequest) open(c *cli.Invocation) (*redlock.Locker, error) {
+	req.status = newWaitStatus(c.Stderr, req.name)
 	shortest := req.ttl // that the nodes keep a key
 	if req.minHold > 0 {
 		shortest = min(shortest, req.minHold)
@@ -77,5 +78,5 @@ func (req *lockRequest) open(c *invocation) (*redlock.Locker, error) {
 	if !req.noFence {
 		opts = append(opts, redlock.WithFencing())
 	}
-	return c.open(req.nodeList, req.guard, nodeTimeout(shortest), opts...)
+	return c.Open(req.NodeList, req.guard, cli.NodeTimeout(shortest), opts...)
 }

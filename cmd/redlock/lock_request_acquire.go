@@ -5,32 +5,33 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // acquire acquires the lock, or reports why it could not. SIGINT and the other end signals end the
 // wait.
-func (req *lockRequest) acquire(ctx context.Context, c *invocation, locker *redlock.Locker, in signalQueue, opts ...redlock.LockOption) (*redlock.Lock, error) {
-	ctx, stop := in.until(ctx)
+func (req *lockRequest) acquire(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, in cli.Signals, opts ...redlock.LockOption) (*redlock.Lock, error) {
+	ctx, stop := in.Until(ctx)
 	defer stop()
 	lock, err := req.tryThenWait(ctx, c, locker, opts)
 	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but in time for this function
 		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it within closeTimeout
 		err = context.Cause(ctx)
 	}
-	var sig signalError
+	var sig cli.SignalError
 	switch {
 	case err == nil:
 		return lock, nil
 	case errors.As(context.Cause(ctx), &sig): // also if the answer of the nodes came last
-		c.failSilently(sig, "the signal "+sig.Error()+" ended the wait")
+		c.FailSilently(sig, "the signal "+sig.Error()+" ended the wait")
 		return nil, sig
 	case req.skips(err): // cron would mail any message
-		c.failSilently(err, req.name+": "+inShort(err))
-	case refusal(err) == exitHeld:
-		c.fail(err, "%s: %s", req.name, inShort(err))
+		c.FailSilently(err, req.name+": "+cli.Brief(err))
+	case cli.Refusal(err) == cli.ExitHeld:
+		c.Fail(err, "%s: %s", req.name, cli.Brief(err))
 	default:
-		c.fail(err, "%v", err)
+		c.Fail(err, "%v", err)
 	}
 	return nil, err
 }
@@ -64,18 +65,18 @@ func (req *lockRequest) refusal(err error) int {
 	if req.skips(err) {
 		return req.skipStatus
 	}
-	return refusal(err)
+	return cli.Refusal(err)
 }
 
 // tryThenWait makes one attempt and then waits, so that a person sees the reason for the wait.
-func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
-	g := restartGuard{locker, req.guard}
+func (req *lockRequest) tryThenWait(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
+	g := cli.RestartGuard{Locker: locker, MaxTTL: req.guard}
 	var lock *redlock.Lock
 	attempt := func(ctx context.Context) (err error) {
 		lock, err = locker.TryAcquire(ctx, req.name, req.ttl, opts...)
 		return err
 	}
-	notBegun := g.begunFor(ctx, attempt)
+	notBegun := g.BegunFor(ctx, attempt)
 	err := notBegun
 	if err == nil {
 		err = attempt(ctx)
@@ -84,12 +85,12 @@ func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *
 		return lock, err
 	}
 	if !req.status.begin(req.wait, err) && !req.skips(err) {
-		c.say("waiting up to %v for %s: %s", req.wait, req.name, inShort(err))
+		c.Say("waiting up to %v for %s: %s", req.wait, req.name, cli.Brief(err))
 	}
-	defer req.status.end()
+	defer req.status.End()
 	ctx, cancel := context.WithTimeout(ctx, req.wait)
 	defer cancel()
-	if notBegun = g.await(ctx, notBegun); notBegun != nil {
+	if notBegun = g.Await(ctx, notBegun); notBegun != nil {
 		return nil, notBegun
 	}
 	lock, waitErr := locker.Acquire(ctx, req.name, req.ttl, opts...)
@@ -105,7 +106,7 @@ func (req *lockRequest) tryThenWait(ctx context.Context, c *invocation, locker *
 
 // mayPass reports whether an attempt may have another outcome later.
 func mayPass(err error) bool {
-	if isForeign(err) || notForUs(err) {
+	if cli.IsForeign(err) || cli.IsGuardMismatch(err) {
 		return false
 	}
 	return errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNoQuorum) || errors.Is(err, redlock.ErrTooLate) ||

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -23,8 +24,8 @@ func TestAWaitThatEndsDuringItsQueryNamesTheHolder(t *testing.T) {
 			status int
 			args   []string
 		}{
-			{exitHeld, []string{"acquire", "--wait", "300ms", "job"}},
-			{exitHeld, []string{"run", "--wait", "300ms", "job", "--", "echo", "never"}},
+			{cli.ExitHeld, []string{"acquire", "--wait", "300ms", "job"}},
+			{cli.ExitHeld, []string{"run", "--wait", "300ms", "job", "--", "echo", "never"}},
 			{99, []string{"run", "--wait", "300ms", "--skip-status", "99", "job", "--", "echo", "never"}},
 		} {
 			all := listing(t)
@@ -42,7 +43,7 @@ func TestAWaitThatEndsDuringItsQueryNamesTheHolder(t *testing.T) {
 			got := invoke(t, envOf(all), c.args...)
 			require.Equal(t, c.status, got.status, "%d silent, %q: %v", silent, c.args, got)
 			require.Empty(t, got.out)
-			if c.status == exitHeld {
+			if c.status == cli.ExitHeld {
 				require.Regexp(t, `(?m)^redlock: job: held by "other"`, got.err)
 			} else {
 				require.Empty(t, got.err, "cron would mail it")
@@ -75,7 +76,7 @@ func TestAWaitThatEndsBeforeAMajorityAnswersReportsWhatTheAttemptBeforeFound(t *
 		})
 	}
 	got := invoke(t, envOf(all), "acquire", "--wait", "300ms", "job")
-	require.Equal(t, exitHeld, got.status, got)
+	require.Equal(t, cli.ExitHeld, got.status, got)
 	require.Regexp(t, `(?m)^redlock: job: held by "other"`, got.err)
 }
 

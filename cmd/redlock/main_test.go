@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 // outcome is what an invocation in this process printed and returned.
@@ -38,7 +40,7 @@ func invokeWith(t *testing.T, input string, env []string, args ...string) outcom
 		require.NoError(t, err)
 		defer func() { _ = files[i].Close() }()
 	}
-	status := run(context.Background(), args, env, stdin, files[0], files[1])
+	status := execute(context.Background(), args, env, stdin, files[0], files[1])
 	var text [2]string
 	for i, f := range files {
 		_, err := f.Seek(0, io.SeekStart)
@@ -54,7 +56,7 @@ func TestHelpIsPrintedOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		got := invoke(t, nil, args...)
-		require.Equal(t, exitOK, got.status)
+		require.Equal(t, cli.ExitOK, got.status)
 		require.Empty(t, got.err)
 		for _, cmd := range commands() {
 			require.Contains(t, got.out, "\n  "+cmd.Name()+" ")
@@ -63,7 +65,7 @@ func TestHelpIsPrintedOnRequest(t *testing.T) {
 	for _, cmd := range commands() {
 		for _, args := range [][]string{{"help", cmd.Name()}, {cmd.Name(), "-h"}, {cmd.Name(), "--help"}} {
 			got := invoke(t, nil, args...)
-			require.Equal(t, exitOK, got.status, args)
+			require.Equal(t, cli.ExitOK, got.status, args)
 			require.Empty(t, got.err)
 			require.Contains(t, got.out, "\nUsage:\n  redlock "+cmd.Name()+" ")
 			require.Regexp(t, `\nExit status:\n  (n|0) +\S`, got.out)
@@ -208,7 +210,7 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"takes no arguments", nil, []string{"version", "now"}},
 	} {
 		got := invoke(t, c.env, c.args...)
-		require.Equal(t, exitUsage, got.status, c.args)
+		require.Equal(t, cli.ExitUsage, got.status, c.args)
 		require.Contains(t, got.err, c.says, c.args)
 		require.Empty(t, got.out, c.args)
 		require.NotContains(t, got.err, someClaim[len("redlock1."):], "who has the claim can release the lock")
@@ -222,7 +224,7 @@ func TestACommandThatAWrongWordResemblesIsNamed(t *testing.T) {
 		"ls": "list", "lock": "acquire", "unlock": "release", "": "", "x": "", "zzz": "", "\xff\xfe": "",
 	} {
 		got := invoke(t, nil, word)
-		require.Equal(t, exitUsage, got.status, word)
+		require.Equal(t, cli.ExitUsage, got.status, word)
 		require.Equal(t, want != "", strings.Contains(got.err, "did you mean "+want+"?\n"), got.err)
 		require.Equal(t, want != "", strings.Contains(got.err, "did you mean"), got.err)
 	}
@@ -235,15 +237,15 @@ func TestAllSubcommandsSayAtOneMouthHowTheyEnd(t *testing.T) {
 		require.NotEmpty(t, cmd.Example, cmd.Name())
 		require.True(t, strings.HasSuffix(cmd.Long, ".\n") || strings.HasPrefix(lastLine(cmd.Long), " "), cmd.Name())
 		statuses := map[int]bool{}
-		for _, e := range cmd.exitStatuses {
-			require.False(t, statuses[e.status], "%s has %d twice", cmd.Name(), e.status)
-			statuses[e.status] = true
+		for _, e := range cmd.ExitStatuses {
+			require.False(t, statuses[e.Status], "%s has %d twice", cmd.Name(), e.Status)
+			statuses[e.Status] = true
 		}
-		require.True(t, statuses[exitUsage], cmd.Name())
+		require.True(t, statuses[cli.ExitUsage], cmd.Name())
 		flags := cmd.Flags()
-		cmd.flags(flags)
+		cmd.Define(flags)
 		hasJSON := flags.Lookup("json") != nil
-		require.NotEqual(t, hasJSON, cmd.noJSON != "", "%s has --json, or says why not", cmd.Name())
+		require.NotEqual(t, hasJSON, cmd.NoJSON != "", "%s has --json, or says why not", cmd.Name())
 		require.Equal(t, hasJSON, strings.Contains(cmd.Long, "\nWith --json it prints one object"), cmd.Name())
 		flags.VisitAll(func(def *pflag.Flag) { require.NotContains(t, def.Usage, "\n", def.Name) })
 	}
@@ -264,7 +266,7 @@ func TestFlagsMayStandBeforeAndAfterTheName(t *testing.T) {
 		{"status", "--nodes", "redis://127.0.0.1:1", "n", "--json"},
 	} {
 		got := invoke(t, all, args...)
-		require.Equal(t, exitUnavailable, got.status, args)
+		require.Equal(t, cli.ExitUnavailable, got.status, args)
 		require.Contains(t, got.out, `"name": "n"`, args)
 	}
 }
@@ -278,7 +280,7 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 		{"run", "--wait", "0", "--nodes", "redis://u:sesame@127.0.0.1:1", "n", "--", "true"},
 	} {
 		got := invoke(t, nil, args...)
-		require.NotEqual(t, exitOK, got.status)
+		require.NotEqual(t, cli.ExitOK, got.status)
 		require.NotContains(t, got.out+got.err, "sesame", args)
 	}
 }

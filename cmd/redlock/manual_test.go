@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 
 // documented is the whole command as the pages show it.
 func documented() *cobra.Command {
-	root := newRoot(&invocation{})
+	root := newRoot(&cli.Invocation{})
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Long, cmd.DisableAutoGenTag = markdown(cmd.Long), true
 	}

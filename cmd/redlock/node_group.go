@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
@@ -22,17 +23,17 @@ type nodeGroup struct {
 }
 
 // openGroup opens the nodes. It refuses what redlock.Open refuses.
-func openGroup(n nodeList) (*nodeGroup, error) {
-	configs := make([]pool.Config, len(n.urls))
-	for i, url := range n.urls {
+func openGroup(n cli.NodeList) (*nodeGroup, error) {
+	configs := make([]pool.Config, len(n.URLs))
+	for i, url := range n.URLs {
 		cfg, err := pool.ParseURL(url)
 		if err != nil {
-			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.urls), err)
+			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.URLs), err)
 		}
-		if n.tls != nil && cfg.TLS != nil {
-			cfg.TLS = n.tls
+		if n.TLS != nil && cfg.TLS != nil {
+			cfg.TLS = n.TLS
 			if cfg.Sentinels != nil {
-				cfg.Sentinels.TLS = n.tls
+				cfg.Sentinels.TLS = n.TLS
 			}
 		}
 		configs[i] = cfg
@@ -77,7 +78,7 @@ func groupOf(nodes ...command.Voter) *vote.Group {
 func ask(g *vote.Group, keys ...string) *broadcast {
 	t := &command.LockArgs{}
 	t.Set(keys, "")
-	end := g.Clock.Now().Add(coldTimeout)
+	end := g.Clock.Now().Add(cli.ColdTimeout)
 	return newBroadcast(g, func(r *command.Request) {
 		command.NewInspect(r, t)
 		r.Informational, r.NotAfter = true, end

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -34,7 +35,7 @@ func TestTheMastersAreReadFromAFile(t *testing.T) {
 		"--nodes before both":        {[]string{"REDLOCK_NODES=http://x", "REDLOCK_NODES_FILE=/no"}, []string{"--nodes", list}},
 	} {
 		got := invoke(t, c.env, append([]string{"status", "job"}, c.flags...)...)
-		require.Equal(t, exitOK, got.status, "%s: %v", what, got)
+		require.Equal(t, cli.ExitOK, got.status, "%s: %v", what, got)
 		require.Contains(t, got.out, "job is free")
 		require.Empty(t, got.err, what)
 	}
@@ -64,7 +65,7 @@ func TestAListOfMastersThatCantBeReadIs64AndNotQuoted(t *testing.T) {
 			{"status", "n"}, {"acquire", "n"}, {"release", someClaim}, {"doctor"}, {"bench"}, {"demo"}, {"run", "n", "--", "true"},
 		} {
 			got := invoke(t, c.env, append([]string{words[0]}, append(c.args, words[1:]...)...)...)
-			require.Equal(t, exitUsage, got.status, "%s %v: %v", words[0], c.args, got)
+			require.Equal(t, cli.ExitUsage, got.status, "%s %v: %v", words[0], c.args, got)
 			require.Contains(t, got.err, c.says, words[0])
 			require.NotContains(t, got.out+got.err, "sesame")
 		}
@@ -97,7 +98,7 @@ func TestEmbeddedMastersGoWithNoFlagOfOthers(t *testing.T) {
 	for _, words := range [][]string{{"doctor", "--embedded"}, {"bench", "--embedded"}} {
 		for _, flag := range []string{"--nodes", "--nodes-file", "--cacert", "--cert", "--key"} {
 			got := invoke(t, nil, append(words, flag, "x")...)
-			require.Equal(t, exitUsage, got.status)
+			require.Equal(t, cli.ExitUsage, got.status)
 			require.Contains(t, got.err, "--embedded uses its own nodes")
 		}
 	}

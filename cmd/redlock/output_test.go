@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 // unwritable is a file that refuses what is written to it, as a full disk does.
@@ -74,13 +76,13 @@ func TestOutputThatCannotBeWrittenIsReportedByEverySubcommand(t *testing.T) {
 			args := args()
 			messages, err := os.CreateTemp(t.TempDir(), "")
 			require.NoError(t, err)
-			status := run(context.Background(), args, env, nil, unwritable(t), messages)
+			status := execute(context.Background(), args, env, nil, unwritable(t), messages)
 			said, err := io.ReadAll(io.NewSectionReader(messages, 0, 1<<20))
 			require.NoError(t, err)
 			require.NoError(t, messages.Close())
-			want := exitSystem
+			want := cli.ExitSystem
 			if slices.Contains(args, "soon") {
-				want = exitUsage
+				want = cli.ExitUsage
 			}
 			require.Equal(t, want, status, "%q: %s", args, said)
 			require.Regexp(t, `(?m)^redlock: the output could not be written: .`, string(said), "%q", args)

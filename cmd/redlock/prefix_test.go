@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 // A reserved prefix is refused wherever it is used: also where a flag is read, and then forgotten, this fails.
@@ -12,7 +14,7 @@ func TestEverySubcommandPutsThePrefixBeforeItsNames(t *testing.T) {
 	t.Parallel()
 	nodes := []string{"REDLOCK_NODES=redis://127.0.0.1:1"}
 	for _, cmd := range commands() {
-		cmd.flags(cmd.Flags())
+		cmd.Define(cmd.Flags())
 		if cmd.Flags().Lookup("nodes") == nil {
 			continue
 		}
@@ -20,10 +22,10 @@ func TestEverySubcommandPutsThePrefixBeforeItsNames(t *testing.T) {
 			"run": {"n", "--", "true"}, "acquire": {"n"}, "extend": {someClaim}, "release": {someClaim}, "status": {"n"}, "break": {"n"},
 		}[cmd.Name()]
 		got := invoke(t, nodes, append([]string{cmd.Name(), "--prefix", "redlock:"}, words...)...)
-		require.Equal(t, exitUsage, got.status, cmd.Name())
+		require.Equal(t, cli.ExitUsage, got.status, cmd.Name())
 		require.Contains(t, got.err, `WithKeyPrefix("redlock:")`, cmd.Name())
 		got = invoke(t, append(nodes, "REDLOCK_PREFIX=redlock:x"), append([]string{cmd.Name()}, words...)...)
-		require.Equal(t, exitUsage, got.status, cmd.Name())
+		require.Equal(t, cli.ExitUsage, got.status, cmd.Name())
 		require.Contains(t, got.err, `WithKeyPrefix("redlock:x")`, cmd.Name())
 	}
 }
@@ -39,13 +41,13 @@ func TestALockWithAPrefixIsAnotherLock(t *testing.T) {
 	}
 	for prefix, held := range map[string]bool{"app/": true, "": true, "app": false} {
 		got := invoke(t, env, "status", "--prefix", prefix, "job")
-		require.Equal(t, exitOK, got.status, got)
+		require.Equal(t, cli.ExitOK, got.status, got)
 		require.Equal(t, held, strings.Contains(got.out, "job is held"), "%q: %s", prefix, got.out)
 	}
-	require.Equal(t, exitHeld, invoke(t, env, "acquire", "--wait", "0", "job").status)
+	require.Equal(t, cli.ExitHeld, invoke(t, env, "acquire", "--wait", "0", "job").status)
 
-	require.Equal(t, exitLost, invokeWith(t, claim, env, "extend", "--prefix", "app", "-").status, "it is not known there")
-	require.Equal(t, exitLost, invokeWith(t, claim, env, "release", "--prefix", "", "-").status, "nor here, where somebody else holds it")
+	require.Equal(t, cli.ExitLost, invokeWith(t, claim, env, "extend", "--prefix", "app", "-").status, "it is not known there")
+	require.Equal(t, cli.ExitLost, invokeWith(t, claim, env, "release", "--prefix", "", "-").status, "nor here, where somebody else holds it")
 	require.Equal(t, silent, invokeWith(t, claim, env, "extend", "-"))
 	require.Equal(t, silent, invokeWith(t, claim, env, "release", "-"))
 	allAnswered(t, all...)
@@ -62,7 +64,7 @@ func TestTheKeysOfTheDemoHaveThePrefix(t *testing.T) {
 	} {
 		all := masters(t)
 		got := invoke(t, envOf(all), append(args, "--prefix", "app/")...)
-		require.Equal(t, exitOK, got.status, "%s: %v", args, got)
+		require.Equal(t, cli.ExitOK, got.status, "%s: %v", args, got)
 		allAnswered(t, all...)
 		keys := 0
 		for _, e := range all[0].Log() {

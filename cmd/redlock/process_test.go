@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		waitSideBySide()
 		takeDefaults()
-		lengthen()
+		cli.Lengthen()
 		var err error
 		if buildDir, err = os.MkdirTemp("", "redlock"); err != nil {
 			panic(err)
@@ -75,7 +76,7 @@ func waitSideBySide() {
 // program inherits what is ignored, and not what is handled.
 func takeDefaults() {
 	handled := make(chan os.Signal, 1)
-	for _, s := range endSignals {
+	for _, s := range cli.EndSignals {
 		if signal.Ignored(s) {
 			signal.Notify(handled, s)
 		}

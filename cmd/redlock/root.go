@@ -7,42 +7,45 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
 
 // newRoot returns the whole command, bound to an invocation.
-func newRoot(inv *invocation) *cobra.Command {
+func newRoot(inv *cli.Invocation) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "redlock",
 		Short:   "hold locks over several independent Redis nodes, by quorum",
-		Long:    overviewText,
+		Long:    cli.Overview,
 		Version: versionOf(debug.ReadBuildInfo()).String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if inv.asJSON {
+			if inv.JSON {
 				return errors.New("a command is needed")
 			}
-			cmd.SetOut(inv.stderr)
-			inv.status = exitUsage
+			cmd.SetOut(inv.Stderr)
+			inv.Status = cli.ExitUsage
 			return cmd.Help()
 		},
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		FParseErrWhitelist:         cobra.FParseErrWhitelist{UnknownFlags: true},
-		SuggestionsMinimumDistance: suggestionDistance,
+		SuggestionsMinimumDistance: cli.SuggestionDistance,
 	}
-	root.SetOut(inv.stdout)
-	root.SetErr(inv.stderr)
+	root.SetOut(inv.Stdout)
+	root.SetErr(inv.Stderr)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages", fmt.Sprintf("FlagUsagesWrapped %d", columns)))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages", fmt.Sprintf("FlagUsagesWrapped %d", terminal.Columns)))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	for _, cmd := range commands() {
-		cmd.bind(inv)
+		cmd.Bind(inv)
 		bindCompletion(cmd, inv)
 		root.AddCommand(cmd.Command)
 	}
 	root.InitDefaultHelpFlag()
 	root.InitDefaultVersionFlag()
-	nameValues(root.Flags())
+	cli.NameValues(root.Flags())
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Run = nil // it ends with 0 also if there is no such command
@@ -67,12 +70,12 @@ func unknownCommand(root *cobra.Command, words []string) error {
 	if word == "" {
 		similar = nil // every command begins with it
 	}
-	return fmt.Errorf("there is no command %q%s", word, didYouMean(similar))
+	return fmt.Errorf("there is no command %q%s", word, cli.DidYouMean(similar))
 }
 
 // commands are the subcommands.
-func commands() []*subcommand {
-	return []*subcommand{
+func commands() []*cli.Subcommand {
+	return []*cli.Subcommand{
 		demoEntry(), runEntry(), acquireEntry(), extendEntry(), releaseEntry(),
 		statusEntry(), listEntry(), breakEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
 	}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // runFlags defines the flags of `run` and returns the function that executes it.
-func runFlags(f *pflag.FlagSet) runFunc {
+func runFlags(f *pflag.FlagSet) cli.RunFunc {
 	p := newRunOptions(f)
-	return func(ctx context.Context, c *invocation) int {
+	return func(ctx context.Context, c *cli.Invocation) int {
 		if exit, ok := p.read(c); !ok {
 			return exit
 		}
@@ -27,29 +28,29 @@ func runFlags(f *pflag.FlagSet) runFunc {
 //
 // The signals are caught before the lock is requested, so a signal during the wait ends the wait
 // instead of the process. The lock is released only after hold has returned.
-func (o *runOptions) run(ctx context.Context, c *invocation) int {
+func (o *runOptions) run(ctx context.Context, c *cli.Invocation) int {
 	locker, err := o.open(c)
 	if err != nil {
-		return c.misused("%v", err)
+		return c.Misused("%v", err)
 	}
-	in := listen()
+	in := cli.Listen()
 	lock, err := o.acquire(ctx, c, locker, in, o.options()...)
 	if err != nil {
-		closeSoon(locker)
+		cli.CloseSoon(locker)
 		return o.refusal(err)
 	}
 	exit := o.hold(c, lock, in)
-	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	closing, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
 	defer cancel()
-	defer func() { closeIn(closing, locker) }() // closing uses what is left of closeTimeout after the release
+	defer func() { cli.CloseIn(closing, locker) }() // closing uses what is left of closeTimeout after the release
 	// The release is also sent after a loss: the loss may be reported before the validity ends, so
 	// the key may still be this lock's.
 	switch err := releaseLock(closing, lock); {
-	case errors.Is(err, redlock.ErrLost) && exit != exitLost:
-		c.fail(err, "%s was lost while the command ran: %s", o.name, why(err))
-		return exitLost
-	case err != nil && exit != exitLost:
-		c.say("%v", err) // the key expires; the command ran while the lock was held
+	case errors.Is(err, redlock.ErrLost) && exit != cli.ExitLost:
+		c.Fail(err, "%s was lost while the command ran: %s", o.name, why(err))
+		return cli.ExitLost
+	case err != nil && exit != cli.ExitLost:
+		c.Say("%v", err) // the key expires; the command ran while the lock was held
 	}
 	return exit
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
@@ -29,10 +30,10 @@ func endOfRun(t *testing.T, frozen int) (took time.Duration, err error) {
 			m.Freeze()
 		}
 		began := time.Now()
-		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		closing, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
 		defer cancel()
 		err = releaseLock(closing, lock)
-		closeIn(closing, l)
+		cli.CloseIn(closing, l)
 		took = time.Since(began)
 		time.Sleep(time.Minute) // what it left in the background comes to its end
 	})
@@ -57,7 +58,7 @@ func lockerInMemory(t *testing.T) (*redlock.Locker, []*fakeredis.Master) {
 		t.Cleanup(func() { _ = n.Close() }) // a command may end without the Close of its Locker
 		nodes, all = append(nodes, n), append(all, m)
 	}
-	l, err := redlock.New(nodes, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(coldTimeout))
+	l, err := redlock.New(nodes, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(cli.ColdTimeout))
 	require.NoError(t, err)
 	return l, all
 }
@@ -81,17 +82,17 @@ func TestALockIsReleasedAtOnceIfAQuorumAnswers(t *testing.T) {
 func TestRunWaitsAtItsEndForFrozenNodesUntilTheCloseTimeout(t *testing.T) {
 	took, err := endOfRun(t, 1)
 	require.NoError(t, err)
-	require.Equal(t, closeTimeout, took)
+	require.Equal(t, cli.CloseTimeout, took)
 
 	took, err = endOfRun(t, 2)
 	require.ErrorIs(t, err, errNotAllAnswered)
 	require.ErrorContains(t, err, "job: ")
-	require.Equal(t, closeTimeout, took, "and not the node timeout of %v", coldTimeout)
+	require.Equal(t, cli.CloseTimeout, took, "and not the node timeout of %v", cli.ColdTimeout)
 }
 
 // A refused attempt leaves an undo at the node that does not answer.
 func TestAcquireWaitsAtItsEndForAFrozenNodeForTheAnswerTimeoutOnly(t *testing.T) {
-	for exit, want := range map[int]time.Duration{exitOK: answerTimeout, exitHeld: closeTimeout} {
+	for exit, want := range map[int]time.Duration{cli.ExitOK: cli.AnswerTimeout, cli.ExitHeld: cli.CloseTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			l, all := lockerInMemory(t)
 			require.NoError(t, l.Healthy(context.Background()))

@@ -2,10 +2,12 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
-func runEntry() *subcommand {
-	return &subcommand{
+func runEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "run [flags] NAME -- COMMAND [ARG…]",
 			Short: "hold a lock while a command runs",
@@ -14,19 +16,19 @@ func runEntry() *subcommand {
 				"  redlock run --wait 0 --min-hold 1m --skip-status 0 hourly -- ./job.sh  # for cron\n" +
 				`  redlock run ledger -- sh -c 'psql -v fence="$REDLOCK_FENCE" -f book.sql'`,
 		},
-		flags: runFlags, takesCommand: true,
-		exitStatuses: []exitStatus{
-			{childStatus, "COMMAND's own"},
-			{exitSignal, "signal n ended COMMAND, or the wait for NAME"},
-			endsMisused,
-			endsForeign,
-			endsNoQuorum,
-			{exitSystem, "this machine could not start a process that is needed"},
-			{exitLost, "the lock was lost while COMMAND ran, whatever its own status was"},
-			{exitHeld, "NAME is held elsewhere (unless --skip-status is given), or too many nodes are quarantined (--guard)"},
-			endsUnguarded,
-			{exitNotExecutable, "COMMAND cannot be executed"},
-			{exitNotFound, "COMMAND was not found"},
+		Define: runFlags, TakesCommand: true,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ChildStatus, "COMMAND's own"),
+			cli.Ends(cli.ExitSignal, "signal n ended COMMAND, or the wait for NAME"),
+			cli.EndsMisused,
+			cli.EndsForeign,
+			cli.EndsNoQuorum,
+			cli.Ends(cli.ExitSystem, "this machine could not start a process that is needed"),
+			cli.Ends(cli.ExitLost, "the lock was lost while COMMAND ran, whatever its own status was"),
+			cli.Ends(cli.ExitHeld, "NAME is held elsewhere (unless --skip-status is given), or too many nodes are quarantined (--guard)"),
+			cli.EndsUnguarded,
+			cli.Ends(cli.ExitNotExecutable, "COMMAND cannot be executed"),
+			cli.Ends(cli.ExitNotFound, "COMMAND was not found"),
 		},
 	}
 }

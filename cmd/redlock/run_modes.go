@@ -7,38 +7,39 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
 )
 
 // runMode is the main function of the processes that `run` starts from this file: the one that becomes
 // COMMAND, and the reaper. ok is false if this process is neither.
-func runMode(inv *invocation, args []string) (exit int, ok bool) {
+func runMode(inv *cli.Invocation, args []string) (exit int, ok bool) {
 	switch {
 	case len(args) == 0:
 		return 0, false
 	case args[0] == process.ReaperMode:
-		process.RunReaper(inv.stdin, inv.stdout.file)
-		return exitOK, true
+		process.RunReaper(inv.Stdin, inv.Stdout.File)
+		return cli.ExitOK, true
 	case args[0] != process.StartBarrierMode:
 		return 0, false
 	case len(args) < 3:
-		return exitUsage, true
+		return cli.ExitUsage, true
 	}
-	err := process.WaitStartBarrier(args[1:], inv.env)
+	err := process.WaitStartBarrier(args[1:], inv.Env)
 	if errors.Is(err, process.ErrAbandoned) {
-		return exitLost, true
+		return cli.ExitLost, true
 	}
-	inv.say("%s: can't be executed: %v", args[2], err)
+	inv.Say("%s: can't be executed: %v", args[2], err)
 	if errors.Is(err, os.ErrNotExist) { // the file was removed after find, or its interpreter is missing
-		return exitNotFound, true
+		return cli.ExitNotFound, true
 	}
-	return exitNotExecutable, true
+	return cli.ExitNotExecutable, true
 }
 
 // statusOf returns the exit status that a shell would report.
 func statusOf(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
-		return exitSignal + int(ws.Signal())
+		return cli.ExitSignal + int(ws.Signal())
 	}
 	return ws.ExitStatus()
 }

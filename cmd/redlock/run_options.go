@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -28,9 +29,9 @@ type runOptions struct {
 
 func newRunOptions(f *pflag.FlagSet) *runOptions {
 	p := &runOptions{lockRequest: lockRequestFlags(f, command.ProcessLabel(os.Getpid()), "pid")}
-	durationVar(f, &p.grace, "grace", "", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
+	cli.DurationVar(f, &p.grace, "grace", "", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
-	durationVar(f, &p.minHold, "min-hold", "", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
+	cli.DurationVar(f, &p.minHold, "min-hold", "", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
 	f.IntVar(&p.skipStatus, "skip-status", noSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
 		"(default: 75, with a message)")
 	f.BoolVar(&p.token, "export-token", false, "pass the lock's token to COMMAND in REDLOCK_TOKEN, which can release the lock")
@@ -38,23 +39,23 @@ func newRunOptions(f *pflag.FlagSet) *runOptions {
 }
 
 // read reads the words. If ok is false the call ends with the status exit.
-func (o *runOptions) read(c *invocation) (exit int, ok bool) {
+func (o *runOptions) read(c *cli.Invocation) (exit int, ok bool) {
 	switch {
-	case len(c.args) == 0:
-		return c.misused("a NAME is needed, followed by -- and a COMMAND"), false
-	case !c.hasDashes || len(c.args) > 1:
-		return c.misused("want one NAME, then --, then the COMMAND: got %q", strings.Join(c.args, " ")), false
-	case len(c.afterDashes) == 0:
-		return c.misused("no COMMAND after the --"), false
+	case len(c.Args) == 0:
+		return c.Misused("a NAME is needed, followed by -- and a COMMAND"), false
+	case !c.HasDashes || len(c.Args) > 1:
+		return c.Misused("want one NAME, then --, then the COMMAND: got %q", strings.Join(c.Args, " ")), false
+	case len(c.AfterDashes) == 0:
+		return c.Misused("no COMMAND after the --"), false
 	}
-	o.name, o.command = c.args[0], c.afterDashes
+	o.name, o.command = c.Args[0], c.AfterDashes
 	if err := o.checkBounds(c); err != nil {
-		return c.misused("%v", err), false
+		return c.Misused("%v", err), false
 	}
-	if exit := o.find(c); exit != exitOK {
+	if exit := o.find(c); exit != cli.ExitOK {
 		return exit, false // before the lock is acquired: a wait for a missing COMMAND is useless
 	}
-	return exitOK, true
+	return cli.ExitOK, true
 }
 
 const (
@@ -65,7 +66,7 @@ const (
 )
 
 // checkBounds checks the limits that the library does not know.
-func (o *runOptions) checkBounds(c *invocation) error {
+func (o *runOptions) checkBounds(c *cli.Invocation) error {
 	if err := o.boundToCaller(c); err != nil {
 		return err
 	}
@@ -135,17 +136,17 @@ func isWithheld(entry string) bool {
 
 // find looks for COMMAND as a shell does. Unlike exec.LookPath it accepts a program in the
 // current directory if PATH contains ".".
-func (o *runOptions) find(c *invocation) int {
+func (o *runOptions) find(c *cli.Invocation) int {
 	path, err := exec.LookPath(o.command[0])
 	switch {
 	case err == nil || errors.Is(err, exec.ErrDot): // a shell accepts "." in PATH
 		o.program = path
-		return exitOK
+		return cli.ExitOK
 	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist):
-		c.fail(err, "%s: not found", o.command[0])
-		return exitNotFound
+		c.Fail(err, "%s: not found", o.command[0])
+		return cli.ExitNotFound
 	default:
-		c.fail(err, "%s: can't be executed: %v", o.command[0], errors.Unwrap(err))
-		return exitNotExecutable
+		c.Fail(err, "%s: can't be executed: %v", o.command[0], errors.Unwrap(err))
+		return cli.ExitNotExecutable
 	}
 }

@@ -10,22 +10,24 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 func planOf(t *testing.T, args ...string) *runOptions {
 	t.Helper()
-	c := &invocation{env: []string{"REDLOCK_NODES=redis://a, redis://b"}}
+	c := &cli.Invocation{Env: []string{"REDLOCK_NODES=redis://a, redis://b"}}
 	cmd := runEntry()
 	var p *runOptions
-	cmd.flags = func(f *pflag.FlagSet) runFunc {
+	cmd.Define = func(f *pflag.FlagSet) cli.RunFunc {
 		p = newRunOptions(f)
-		return func(_ context.Context, c *invocation) int {
+		return func(_ context.Context, c *cli.Invocation) int {
 			exit, ok := p.read(c)
 			require.True(t, ok, exit)
 			return exit
 		}
 	}
-	cmd.bind(c)
+	cmd.Bind(c)
 	cmd.SetArgs(args)
 	require.NoError(t, cmd.Execute())
 	return p
@@ -38,7 +40,7 @@ func TestWordsOfARunAreReadUpToTheDashes(t *testing.T) {
 	require.Equal(t, 20*time.Second, p.ttl)
 	require.Zero(t, p.wait)
 	require.Equal(t, []string{"sh", "--ttl", "--", "-c"}, p.command)
-	require.Equal(t, []string{"redis://a", "redis://b"}, p.urls)
+	require.Equal(t, []string{"redis://a", "redis://b"}, p.URLs)
 	require.True(t, strings.HasSuffix(p.program, "/sh"), p.program)
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 // leavesOrphans has 30 processes end whose parents have ended before. Each third has left the group of
@@ -90,7 +92,7 @@ func TestNoProcessIsLeftOfAGroupThatForksWhileItIsKilled(t *testing.T) {
 	}{
 		"the command ends":  {7, func(p *redlockProcess) { p.say("") }},
 		"the lock is lost":  {74, func(*redlockProcess) { lose(all) }},
-		"redlock is killed": {exitSignal + int(syscall.SIGKILL), func(p *redlockProcess) { p.signal(syscall.SIGKILL) }},
+		"redlock is killed": {cli.ExitSignal + int(syscall.SIGKILL), func(p *redlockProcess) { p.signal(syscall.SIGKILL) }},
 	} {
 		p := start(t, all, "run", "--ttl", "4500ms", "--grace", "100ms", "job", "--", "sh", "-c", forks)
 		group, err := strconv.Atoi(p.line())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -27,7 +28,7 @@ func TestANameThatIsHeldIsSkippedInSilence(t *testing.T) {
 		}
 	}
 	p := start(t, all, "run", "--wait", "0", "job", "--", "echo", "never")
-	require.Equal(t, exitHeld, p.status())
+	require.Equal(t, cli.ExitHeld, p.status())
 	require.Contains(t, p.messages(), `held by "anna"`)
 }
 
@@ -40,17 +41,17 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 		says   string
 		fill   func(all []*fakeredis.Master)
 	}{
-		"no quorum": {exitUnavailable, "no quorum", func(all []*fakeredis.Master) {
+		"no quorum": {cli.ExitUnavailable, "no quorum", func(all []*fakeredis.Master) {
 			all[0].Stop()
 			all[1].Stop()
 		}},
-		"a key that is no lock": {exitForeign, "not a lock", func(all []*fakeredis.Master) {
+		"a key that is no lock": {cli.ExitForeign, "not a lock", func(all []*fakeredis.Master) {
 			for _, m := range all {
 				m.PushList("job")
 			}
 		}},
-		"a key without an expiry": {exitHeld, "held without an expiry", func(all []*fakeredis.Master) { holdAll(all, "job", "hello", 0) }},
-		"keys of two contenders": {exitHeld, "held by", func(all []*fakeredis.Master) {
+		"a key without an expiry": {cli.ExitHeld, "held without an expiry", func(all []*fakeredis.Master) { holdAll(all, "job", "hello", 0) }},
+		"keys of two contenders": {cli.ExitHeld, "held by", func(all []*fakeredis.Master) {
 			holdAll(all[:1], "job", token, time.Hour)
 			holdAll(all[1:2], "job", token2, time.Hour)
 		}},
@@ -72,7 +73,7 @@ func TestANameStaysHeldForTheMinimumHold(t *testing.T) {
 	require.Equal(t, 0, p.status(), p.messages())
 	allAnswered(t, all...)
 	require.GreaterOrEqual(t, len(locks(all...)), 2)
-	for _, n := range list(t, exitOK, all).Names {
+	for _, n := range list(t, cli.ExitOK, all).Names {
 		require.Equal(t, "first", n.Owner)
 		require.Greater(t, n.LeftMS, int64(30_000))
 		require.LessOrEqual(t, n.LeftMS, int64(60_000))
@@ -100,12 +101,12 @@ func TestAFailedRunIsAnObjectOnStandardError(t *testing.T) {
 		code   string
 		args   []string
 	}{
-		{exitHeld, "held", []string{"--wait", "0", "held", "--", "echo", "never"}},
+		{cli.ExitHeld, "held", []string{"--wait", "0", "held", "--", "echo", "never"}},
 		{99, "held", []string{"--wait", "0", "--skip-status", "99", "held", "--", "echo", "never"}},
-		{exitUsage, "usage", []string{"held"}},
-		{exitUsage, "usage", []string{"--tll", "1s", "held", "--", "echo", "never"}},
-		{exitNotFound, "not_found", []string{"job", "--", "no-such-command"}},
-		{exitConfig, "guard", []string{"--guard", "1h", "job", "--", "echo", "never"}},
+		{cli.ExitUsage, "usage", []string{"held"}},
+		{cli.ExitUsage, "usage", []string{"--tll", "1s", "held", "--", "echo", "never"}},
+		{cli.ExitNotFound, "not_found", []string{"job", "--", "no-such-command"}},
+		{cli.ExitConfig, "guard", []string{"--guard", "1h", "job", "--", "echo", "never"}},
 	} {
 		p := start(t, all, append([]string{"run", "--json"}, c.args...)...)
 		require.Equal(t, c.status, p.status(), c.args)
@@ -130,7 +131,7 @@ func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
 	p := start(t, all, "run", "--json", "--ttl", "4500ms", "--grace", "200ms", "job", "--", "sh", "-c", "echo go; read x")
 	p.line()
 	holdAll(all, "job", token2, time.Hour)
-	require.Equal(t, exitLost, p.status())
+	require.Equal(t, cli.ExitLost, p.status())
 	lost := failureIn(t, p.messages())
 	require.Equal(t, "lost", lost.Code)
 	require.Equal(t, redlock.LossGone, lost.Reason)
@@ -141,6 +142,6 @@ func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
 	p = start(t, all, "run", "--json", "held", "--", "echo", "never")
 	require.Contains(t, p.message(), "waiting up to")
 	p.signal(syscall.SIGTERM)
-	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.status())
+	require.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.status())
 	require.Equal(t, "signal", failureIn(t, p.messages()).Code)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -123,7 +124,7 @@ func TestAKeyThatIsNoLockIsNotTakenForAHolder(t *testing.T) {
 		m.PushList("job")
 	}
 	p := start(t, all, "run", "job", "--", "echo", "never")
-	require.Equal(t, exitForeign, p.status())
+	require.Equal(t, cli.ExitForeign, p.status())
 	require.Empty(t, p.gone())
 	for _, m := range all {
 		m.Del("job")
@@ -241,7 +242,7 @@ wait; exit 9`
 	stop := filepath.Join(t.TempDir(), "stop")
 	p := start(t, masters(t), "run", "job", "--", "sh", "-c", script, stop)
 	require.Equal(t, "ready", p.line())
-	for _, s := range append(append([]syscall.Signal{}, endSignals...), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH) {
+	for _, s := range append(append([]syscall.Signal{}, cli.EndSignals...), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH) {
 		p.signal(s)
 		name := signalNames[s]
 		if s == syscall.SIGINT || s == syscall.SIGQUIT { // a shell has them ignored by what it starts with &

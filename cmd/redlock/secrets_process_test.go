@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -37,7 +38,7 @@ func variables(t *testing.T, p *redlockProcess) map[string]string {
 func TestTheEnvironmentOfACommandHasNoSecret(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	l, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithNodeTimeout(coldTimeout))
+	l, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithNodeTimeout(cli.ColdTimeout))
 	require.NoError(t, err)
 	lock, err := l.Acquire(t.Context(), "n", time.Minute)
 	require.NoError(t, err)
@@ -139,7 +140,7 @@ func TestALossIsReportedWithoutTheToken(t *testing.T) {
 		m.Set("job", secretToken, time.Hour)
 	}
 	require.NotEmpty(t, tokens)
-	require.Equal(t, exitLost, p.status())
+	require.Equal(t, cli.ExitLost, p.status())
 	conceals(t, "loss", p.gone()+p.messages(), tokens...)
 	for _, m := range all {
 		m.Hook(nil)

@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func statusEntry() *subcommand {
-	return &subcommand{
+func statusEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "status [flags] NAME",
 			Short: "show who holds a lock, on which nodes, and for how long",
@@ -20,13 +21,13 @@ func statusEntry() *subcommand {
 			Example: "  redlock status --nodes redis://a:6379,redis://b:6379,redis://c:6379 invoice/42\n" +
 				"  redlock status --watch --json invoice/42 | jq --unbuffered -r '.at, .state'",
 		},
-		heldName: true,
-		flags:    statusFlags,
-		exitStatuses: []exitStatus{
-			{exitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"},
-			endsMisused,
-			{exitUnavailable, "no quorum answered (the other answers are printed); --watch continues"},
-			endsUnwritten,
+		HeldName: true,
+		Define:    statusFlags,
+		ExitStatuses: []cli.ExitStatus{
+			cli.Ends(cli.ExitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"),
+			cli.EndsMisused,
+			cli.Ends(cli.ExitUnavailable, "no quorum answered (the other answers are printed); --watch continues"),
+			cli.EndsUnwritten,
 		},
 	}
 }
@@ -58,26 +59,26 @@ With --json it prints one object, and with --watch one per line:
     error     why it did not answer, or what is wrong with its key
 `
 
-func statusFlags(f *pflag.FlagSet) runFunc {
-	nodesFlags(f)
+func statusFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.NodeFlags(f)
 	watch := newWatchFlags(f)
-	return func(ctx context.Context, c *invocation) int {
-		name, err := c.name()
+	return func(ctx context.Context, c *cli.Invocation) int {
+		name, err := c.Name()
 		if err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
 		if err := watch.check(); err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
-		nodes, err := c.nodes()
+		nodes, err := c.Nodes()
 		if err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
-		locker, err := c.open(nodes, 0, coldTimeout)
+		locker, err := c.Open(nodes, 0, cli.ColdTimeout)
 		if err != nil {
-			return c.misused("%v", err)
+			return c.Misused("%v", err)
 		}
-		defer closeSoon(locker)
+		defer cli.CloseSoon(locker)
 		if *watch.on {
 			return newWatcher(c, watch, func(ctx context.Context) (view, error) {
 				s, err := locker.Inspect(ctx, name)
@@ -91,22 +92,22 @@ func statusFlags(f *pflag.FlagSet) runFunc {
 	}
 }
 
-func statusOnce(ctx context.Context, c *invocation, locker *redlock.Locker, name string) int {
+func statusOnce(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, name string) int {
 	s, err := locker.Inspect(ctx, name)
 	switch {
 	case s == nil:
-		c.fail(err, "%v", err)
-		return refusal(err)
-	case c.asJSON:
-		c.result = (*statusView)(s).object(nil)
+		c.Fail(err, "%v", err)
+		return cli.Refusal(err)
+	case c.JSON:
+		c.Result = (*statusView)(s).object(nil)
 	default:
-		(*statusView)(s).print(c.printer())
+		(*statusView)(s).print(c.Printer())
 	}
 	if err != nil {
-		c.fail(err, "%v", err)
-		return refusal(err)
+		c.Fail(err, "%v", err)
+		return cli.Refusal(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // state is the result of a status query.

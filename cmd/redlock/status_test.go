@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -34,7 +35,7 @@ func TestStatusNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	all := trio(t, 2)
 	got := invoke(t, nil, "status", "job", "--nodes", nodesOf(all))
-	require.Equal(t, outcome{status: exitOK, out: got.out}, got)
+	require.Equal(t, outcome{status: cli.ExitOK, out: got.out}, got)
 	require.Regexp(t, `(?s)^job is held by "anna" for (1h0m0s|5\dm[.\d]*s) \(id [0-9a-f]{24}\)\n\n`+
 		`  NODE   HOLDER   ID +LEFT\n● a      "anna"   [0-9a-f]{24}   \S+\n● b      "anna"   [0-9a-f]{24}   \S+\n○ c      –        – +–\n$`, got.out)
 }
@@ -42,7 +43,7 @@ func TestStatusNamesTheHolder(t *testing.T) {
 func TestStatusSaysThatALockIsFree(t *testing.T) {
 	t.Parallel()
 	got := invoke(t, []string{"REDLOCK_NODES=" + nodesOf(trio(t, 0))}, "status", "job")
-	require.Equal(t, exitOK, got.status)
+	require.Equal(t, cli.ExitOK, got.status)
 	require.Contains(t, got.out, "job is free\n")
 }
 
@@ -53,7 +54,7 @@ func TestStatusSaysThatAKeyIsNoLock(t *testing.T) {
 		m.PushList("job")
 	}
 	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
-	require.Equal(t, exitOK, got.status, "a quorum answered")
+	require.Equal(t, cli.ExitOK, got.status, "a quorum answered")
 	require.Contains(t, got.out, "job can't be locked: its key is not a lock\n")
 }
 
@@ -62,7 +63,7 @@ func TestStatusIsUnclearWhereAMasterThatIsSilentMightDecide(t *testing.T) {
 	all := trio(t, 1)
 	all[2].Stop()
 	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
-	require.Equal(t, exitOK, got.status, "a quorum answered")
+	require.Equal(t, cli.ExitOK, got.status, "a quorum answered")
 	require.Contains(t, got.out, "job may be held: too few nodes answered to tell\n")
 	require.Contains(t, got.out, "✗ c")
 }
@@ -73,7 +74,7 @@ func TestStatusWithoutAQuorumIs69AndShowsWhatItKnows(t *testing.T) {
 	all[1].Stop()
 	all[2].Stop()
 	got := invoke(t, nil, "status", "--nodes", nodesOf(all), "job")
-	require.Equal(t, exitUnavailable, got.status)
+	require.Equal(t, cli.ExitUnavailable, got.status)
 	require.Contains(t, got.out, `● a      "anna"`)
 	require.Contains(t, got.err, "redlock: no quorum")
 }
@@ -83,7 +84,7 @@ func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
 	all := trio(t, 2)
 	all[2].PushList("job")
 	got := invoke(t, nil, "status", "--json", "--nodes", nodesOf(all), "job")
-	require.Equal(t, exitOK, got.status)
+	require.Equal(t, cli.ExitOK, got.status)
 	var s map[string]any
 	require.NoError(t, json.Unmarshal([]byte(got.out), &s))
 	left, _ := s["left_ms"].(float64)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -13,31 +15,31 @@ import (
 // statusView is an answer to a status query.
 type statusView redlock.Status
 
-func (s *statusView) print(p *printer) {
-	name := p.in(bold, oneline.Printable(s.Name))
+func (s *statusView) print(p *terminal.Printer) {
+	name := p.In(terminal.Bold, oneline.Printable(s.Name))
 	switch stateOf((*redlock.Status)(s)) {
 	case held:
-		p.line("%s is held by %s for %s%s\n", name, called(s.Owner), left(s.Remaining), withID(s.ID))
+		p.Line("%s is held by %s for %s%s\n", name, cli.Holder(s.Owner), cli.Left(s.Remaining), cli.WithID(s.ID))
 	case free:
-		p.line("%s is free\n", name)
+		p.Line("%s is free\n", name)
 	case foreign:
-		p.line("%s can't be locked: its key is not a lock\n", name)
+		p.Line("%s can't be locked: its key is not a lock\n", name)
 	case unclear:
-		p.line("%s may be held: too few nodes answered to tell\n", name)
+		p.Line("%s may be held: too few nodes answered to tell\n", name)
 	}
-	g := table{gap: 3}
-	g.row("", " ", "NODE", "HOLDER", "ID", "LEFT")
+	g := terminal.Table{Gap: 3}
+	g.Row("", " ", "NODE", "HOLDER", "ID", "LEFT")
 	for _, n := range s.Nodes {
 		switch {
 		case n.Err != nil:
-			g.spanning(red, "✗", n.Node, n.Err.Error())
+			g.Spanning(terminal.Red, "✗", n.Node, n.Err.Error())
 		case n.Held:
-			g.row(green, "●", n.Node, called(n.Owner), cmp.Or(n.ID, "–"), left(n.Remaining))
+			g.Row(terminal.Green, "●", n.Node, cli.Holder(n.Owner), cmp.Or(n.ID, "–"), cli.Left(n.Remaining))
 		default:
-			g.row(faint, "○", n.Node, "–", "–", "–")
+			g.Row(terminal.Faint, "○", n.Node, "–", "–", "–")
 		}
 	}
-	g.print(p)
+	g.Print(p)
 }
 
 type statusJSON struct {
@@ -72,12 +74,12 @@ func (s *statusView) changes() string {
 func (s *statusView) object(at *time.Time) any {
 	out := statusJSON{At: at, Name: s.Name, State: stateOf((*redlock.Status)(s))}
 	if s.Held {
-		out.Owner, out.ID, out.LeftMS = &s.Owner, s.ID, milliseconds(s.Remaining)
+		out.Owner, out.ID, out.LeftMS = &s.Owner, s.ID, cli.Milliseconds(s.Remaining)
 	}
 	for _, n := range s.Nodes {
 		j := nodeStatusJSON{Node: n.Node, Held: n.Held, Owner: n.Owner, ID: n.ID}
 		if n.Held {
-			j.LeftMS = milliseconds(n.Remaining)
+			j.LeftMS = cli.Milliseconds(n.Remaining)
 		}
 		if n.Err != nil {
 			j.Error = n.Err.Error()

@@ -9,18 +9,20 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // supervisor watches the command while it runs: its end and its stops, signals, and the lock.
 type supervisor struct {
-	c        *invocation
+	c        *cli.Invocation
 	opts     *runOptions
 	lock     *redlock.Lock
-	in       signalQueue
-	tty      *terminal
+	in       cli.Signals
+	tty      *terminal.Terminal
 	deadline *deadline
 	child    *process.Child
 
@@ -34,41 +36,41 @@ type supervisor struct {
 // The order keeps the command from running without supervision: the child waits at the start
 // barrier until the reaper knows its group, and the lock is checked once more before the barrier
 // opens.
-func (o *runOptions) hold(c *invocation, lock *redlock.Lock, in signalQueue) int {
-	w := &supervisor{c: c, opts: o, lock: lock, in: in, tty: openTerminal(c.stdin), deadline: newDeadline(lock, o)}
+func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals) int {
+	w := &supervisor{c: c, opts: o, lock: lock, in: in, tty: terminal.Open(c.Stdin), deadline: newDeadline(lock, o)}
 	process.Adopt()
 	var err error
 	if w.child, err = process.Start(process.Command{
-		Path: o.program, Words: o.command, Env: o.environment(c.env, lock), Stdin: c.stdin, Stdout: c.stdout.file, Stderr: c.stderr,
-	}, w.tty.lend); err != nil {
-		c.fail(err, "%v", err)
-		return exitSystem
+		Path: o.program, Words: o.command, Env: o.environment(c.Env, lock), Stdin: c.Stdin, Stdout: c.Stdout.File, Stderr: c.Stderr,
+	}, w.tty.Lend); err != nil {
+		c.Fail(err, "%v", err)
+		return cli.ExitSystem
 	}
-	defer w.tty.reclaim(w.child.Group)
+	defer w.tty.Reclaim(w.child.Group)
 	reaper, err := process.StartReaper(w.child.Group, w.deadline.left)
 	go w.child.Watch() // from here on: StartReaper waits for a reaper that does not answer
 	if err != nil {
 		w.child.Abandon()
-		c.fail(err, "%v", err)
-		return exitSystem
+		c.Fail(err, "%v", err)
+		return cli.ExitSystem
 	}
 	defer reaper.Stop()
 	if lock.Context().Err() != nil {
 		w.child.Abandon()
 		err := lock.Err()
-		c.fail(err, "%s was lost before the command began: %s", o.name, why(err))
-		return exitLost
+		c.Fail(err, "%s was lost before the command began: %s", o.name, why(err))
+		return cli.ExitLost
 	}
-	in.add(others)
-	w.tty.stayAwake()
+	in.Add(cli.OtherSignals)
+	w.tty.StayAwake()
 	w.child.Release()
 	status := w.supervise()
 	w.killRemaining()
 	if w.lost {
 		err := lock.Err()
 		w.sayOverlap(err)
-		c.failSilently(err, o.name+" was lost while the command ran: "+why(err))
-		return exitLost
+		c.FailSilently(err, o.name+" was lost while the command ran: "+why(err))
+		return cli.ExitLost
 	}
 	return status
 }
@@ -82,8 +84,8 @@ func (sv *supervisor) supervise() int {
 		case ws, ok := <-sv.child.States:
 			switch {
 			case !ok: // another part of this process has waited for it
-				sv.c.fail(nil, "the exit status of %s is unknown", sv.opts.command[0])
-				return exitSystem
+				sv.c.Fail(nil, "the exit status of %s is unknown", sv.opts.command[0])
+				return cli.ExitSystem
 			case !ws.Stopped():
 				return statusOf(ws)
 			case sv.stopsJob(ws):
@@ -119,8 +121,8 @@ func (sv *supervisor) lockLost() {
 		sv.mayEnd = true
 		then = fmt.Sprintf("has %v to end", left.Round(time.Millisecond))
 	}
-	if !sv.c.asJSON { // the object says it
-		sv.c.say("%s %s, and %s %s: %s", sv.opts.name, what, sv.opts.command[0], then, why(sv.lock.Err()))
+	if !sv.c.JSON { // the object says it
+		sv.c.Say("%s %s, and %s %s: %s", sv.opts.name, what, sv.opts.command[0], then, why(sv.lock.Err()))
 	}
 	if left > 0 {
 		sv.child.Group.End()
@@ -131,14 +133,14 @@ func (sv *supervisor) lockLost() {
 // nothing if the command was killed at once, or the validity was not over by then and the nodes did not lose the lock.
 func (sv *supervisor) sayOverlap(err error) {
 	var lost *redlock.LostError
-	if sv.c.asJSON || !sv.mayEnd || !errors.As(err, &lost) || lost.Overlap <= 0 || lost.For <= 0 && lost.Reason != redlock.LossGone {
+	if sv.c.JSON || !sv.mayEnd || !errors.As(err, &lost) || lost.Overlap <= 0 || lost.For <= 0 && lost.Reason != redlock.LossGone {
 		return
 	}
 	holder := ""
 	if lost.Holder != nil {
 		holder = ", and " + lost.Holder.Error()
 	}
-	sv.c.say("%s has ended: another client may have held %s for up to %v until then%s",
+	sv.c.Say("%s has ended: another client may have held %s for up to %v until then%s",
 		sv.opts.command[0], sv.opts.name, lost.Overlap.Round(time.Millisecond), holder)
 }
 
@@ -148,7 +150,7 @@ func why(err error) string {
 	if errors.As(err, &lost) {
 		return lost.Why()
 	}
-	return withoutPrefix(err)
+	return cli.WithoutPrefix(err)
 }
 
 // onTick kills the command if its time is over. It returns a channel that is closed when it must be

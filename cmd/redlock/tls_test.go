@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -52,19 +54,31 @@ func newPKI(t *testing.T) pki {
 	return pki{write("ca", "CERTIFICATE", caDER), write("cert", "CERTIFICATE", leafDER), write("key", "EC PRIVATE KEY", keyDER)}
 }
 
+// config is that of both sides of a connection.
+func (p pki) config(context.Context) (*tls.Config, error) {
+	cert, err := tls.LoadX509KeyPair(p.cert, p.key)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(p.ca)
+	if err != nil {
+		return nil, err
+	}
+	authority := x509.NewCertPool()
+	authority.AppendCertsFromPEM(text)
+	return &tls.Config{
+		Certificates: []tls.Certificate{cert}, RootCAs: authority,
+		ClientCAs: authority, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
+	}, nil
+}
+
 // front ends TLS before a node, for clients with a certificate of the authority, and returns
 // the address.
 func (p pki) front(t *testing.T, m *fakeredis.Master) string {
 	t.Helper()
-	cert, err := tls.LoadX509KeyPair(p.cert, p.key)
+	cfg, err := p.config(t.Context())
 	require.NoError(t, err)
-	text, err := os.ReadFile(p.ca)
-	require.NoError(t, err)
-	clients := x509.NewCertPool()
-	require.True(t, clients.AppendCertsFromPEM(text))
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{cert}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
-	})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
@@ -100,13 +114,9 @@ func TestMastersAreReachedByTLSWithAPrivateAuthorityAndAClientCertificate(t *tes
 	got := invoke(t, env, append([]string{"status", "job"}, good...)...)
 	require.Contains(t, got.out, "job is held")
 	require.Equal(t, silent, invokeWith(t, text, env, append([]string{"release", "-"}, good...)...))
-	require.Equal(t, exitOK, invoke(t, env, append([]string{"doctor"}, good...)...).status)
-	require.Equal(t, exitOK, invoke(t, env, append([]string{"bench", "--count", "3"}, good...)...).status)
-	s, err := givenStage(nodeList{urls: urls, tls: func() tlsConfig {
-		cfg, err := newTLSConfig(p.ca, p.cert, p.key)
-		require.NoError(t, err)
-		return cfg
-	}()})
+	require.Equal(t, cli.ExitOK, invoke(t, env, append([]string{"doctor"}, good...)...).status)
+	require.Equal(t, cli.ExitOK, invoke(t, env, append([]string{"bench", "--count", "3"}, good...)...).status)
+	s, err := givenStage(cli.NodeList{URLs: urls, TLS: p.config})
 	require.NoError(t, err)
 	l, end, err := s.client("demo")
 	require.NoError(t, err)
@@ -120,7 +130,7 @@ func TestMastersAreReachedByTLSWithAPrivateAuthorityAndAClientCertificate(t *tes
 		"another's certificate":    {"--cacert", p.ca, "--cert", stranger.cert, "--key", stranger.key},
 	} {
 		got := invoke(t, env, append([]string{"status", "job"}, flags...)...)
-		require.Equal(t, exitUnavailable, got.status, "%s: %v", what, got)
+		require.Equal(t, cli.ExitUnavailable, got.status, "%s: %v", what, got)
 	}
 }
 
@@ -137,11 +147,11 @@ func TestTLSFilesThatCantBeUsedAre64(t *testing.T) {
 		"--key: /no/such/file can't be read":                  {"--cert", p.cert, "--key", "/no/such/file"},
 	} {
 		got := invoke(t, []string{"REDLOCK_NODES=rediss://127.0.0.1:1"}, append([]string{"status", "n"}, flags...)...)
-		require.Equal(t, exitUsage, got.status, got)
+		require.Equal(t, cli.ExitUsage, got.status, got)
 		require.Contains(t, got.err, says)
 		require.NotContains(t, got.err, "sesame")
 	}
 	got := invoke(t, []string{"REDLOCK_NODES=redis://127.0.0.1:1"}, "status", "n", "--cacert", p.ca)
-	require.Equal(t, exitUsage, got.status, got)
+	require.Equal(t, cli.ExitUsage, got.status, got)
 	require.Contains(t, got.err, "need a node with a rediss URL")
 }

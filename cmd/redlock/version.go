@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
-func versionEntry() *subcommand {
-	return &subcommand{
+func versionEntry() *cli.Subcommand {
+	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "version [flags]",
 			Short: "print the version",
@@ -29,24 +31,24 @@ With --json it prints one object:
 `,
 			Example: "  redlock version",
 		},
-		flags:        versionFlags,
-		exitStatuses: []exitStatus{endsWell, endsMisused, endsUnwritten},
+		Define:        versionFlags,
+		ExitStatuses: []cli.ExitStatus{cli.EndsWell, cli.EndsMisused, cli.EndsUnwritten},
 	}
 }
 
-func versionFlags(f *pflag.FlagSet) runFunc {
-	jsonFlag(f)
-	return func(_ context.Context, c *invocation) int {
-		if len(c.all()) > 0 {
-			return c.misused("takes no arguments")
+func versionFlags(f *pflag.FlagSet) cli.RunFunc {
+	cli.JSONFlag(f)
+	return func(_ context.Context, c *cli.Invocation) int {
+		if len(c.Words()) > 0 {
+			return c.Misused("takes no arguments")
 		}
 		v := versionOf(debug.ReadBuildInfo())
-		if c.asJSON {
-			_ = c.object(v)
-			return exitOK
+		if c.JSON {
+			_ = c.PrintJSON(v)
+			return cli.ExitOK
 		}
-		_, _ = fmt.Fprintln(c.stdout, v)
-		return exitOK
+		_, _ = fmt.Fprintln(c.Stdout, v)
+		return cli.ExitOK
 	}
 }
 

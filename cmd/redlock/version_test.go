@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
 func TestAVersionSaysWhatItWasBuiltFrom(t *testing.T) {
@@ -29,11 +31,11 @@ func TestTheVersionIsPrinted(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"--version"}, {"-version"}} {
 		got := invoke(t, nil, args...)
-		require.Equal(t, outcome{status: exitOK, out: got.out}, got)
+		require.Equal(t, outcome{status: cli.ExitOK, out: got.out}, got)
 		require.Regexp(t, `^redlock \S+ .*go\d\S* \w+/\w+\n$`, got.out)
 	}
 	got := invoke(t, nil, "version", "--json")
-	require.Equal(t, exitOK, got.status)
+	require.Equal(t, cli.ExitOK, got.status)
 	var v map[string]any
 	require.NoError(t, json.Unmarshal([]byte(got.out), &v))
 	require.Equal(t, runtime.Version(), v["go"])

@@ -5,6 +5,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -12,19 +14,19 @@ import (
 // waitStatus shows on a terminal which client holds the lock, and for how long, while redlock
 // waits for it. Each refused attempt rewrites the line, about once a second.
 type waitStatus struct {
-	*statusLine
+	*terminal.Line
 	name  string
 	until time.Time // set before the wait, constant afterwards
 }
 
 func newWaitStatus(stderr *os.File, name string) *waitStatus {
-	return &waitStatus{statusLine: newStatusLine(stderr), name: oneline.Printable(name)}
+	return &waitStatus{Line: terminal.NewLine(stderr), name: oneline.Printable(name)}
 }
 
 // options returns the option that makes a Locker report its attempts to the line. Without a
 // terminal there is no line and no option.
 func (w *waitStatus) options() []redlock.Option {
-	if w.statusLine == nil {
+	if w.Line == nil {
 		return nil
 	}
 	return []redlock.Option{redlock.WithTrace(&redlock.Trace{
@@ -36,7 +38,7 @@ func (w *waitStatus) options() []redlock.Option {
 // a line.
 func (w *waitStatus) begin(wait time.Duration, err error) bool {
 	w.until = time.Now().Add(wait)
-	if !w.statusLine.begin() {
+	if !w.Line.Begin() {
 		return false
 	}
 	w.showAttempt(err)
@@ -45,5 +47,5 @@ func (w *waitStatus) begin(wait time.Duration, err error) bool {
 
 func (w *waitStatus) showAttempt(err error) {
 	left := time.Until(w.until).Round(time.Second)
-	w.show("%s", masked(fmt.Sprintf("redlock: waiting %v at most for %s: %s", max(left, 0), w.name, inShort(err))))
+	w.Show("%s", cli.Masked(fmt.Sprintf("redlock: waiting %v at most for %s: %s", max(left, 0), w.name, cli.Brief(err))))
 }

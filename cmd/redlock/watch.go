@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
 
 // Bounds of --interval: nodes have other things to do.
@@ -30,7 +33,7 @@ type watchFlags struct {
 func newWatchFlags(f *pflag.FlagSet) watchFlags {
 	return watchFlags{
 		on:       f.BoolP("watch", "w", false, "repeat the query, and show what changes"),
-		interval: duration(f, "interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)"),
+		interval: cli.DurationFlag(f, "interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)"),
 	}
 }
 
@@ -46,27 +49,27 @@ func (w watchFlags) check() error {
 type view interface {
 	// changes returns a text that differs from that of the answer before if something has changed.
 	changes() string
-	print(p *printer)
+	print(p *terminal.Printer)
 	// object returns the form for programs. at is the time of the query; nil: the query is not repeated.
 	object(at *time.Time) any
 }
 
 // watcher repeats a query.
 type watcher struct {
-	c        *invocation
+	c        *cli.Invocation
 	interval time.Duration
 	query    func(ctx context.Context) (view, error) // after an error without a view the watch ends
 	show     func(view) error
 	last     string // what has changed when it was shown last
 }
 
-func newWatcher(c *invocation, flags watchFlags, query func(ctx context.Context) (view, error)) *watcher {
+func newWatcher(c *cli.Invocation, flags watchFlags, query func(ctx context.Context) (view, error)) *watcher {
 	w := &watcher{c: c, query: query, interval: *flags.interval}
 	switch {
-	case c.asJSON:
+	case c.JSON:
 		w.show = w.news(w.object)
-	case c.redraws():
-		w.show = (&liveScreen{out: c.stdout, colors: c.printer().colors, every: w.interval}).show
+	case c.Redraws():
+		w.show = (&liveScreen{out: c.Stdout, colors: c.Printer().Colors, every: w.interval}).show
 	default:
 		w.show = w.news(w.block)
 	}
@@ -75,27 +78,27 @@ func newWatcher(c *invocation, flags watchFlags, query func(ctx context.Context)
 
 // watch prints the answers until a signal arrives, or until the reader of the output is gone.
 func (w *watcher) watch(ctx context.Context) int {
-	ctx, stop := listen().until(ctx)
+	ctx, stop := cli.Listen().Until(ctx)
 	defer stop()
 	for tick := time.NewTicker(w.interval); ; {
 		v, err := w.query(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return exitOK // the end that the user asked for
+			return cli.ExitOK // the end that the user asked for
 		case v == nil:
-			w.c.fail(err, "%v", err)
-			return refusal(err)
+			w.c.Fail(err, "%v", err)
+			return cli.Refusal(err)
 		}
 		if err := w.show(v); err != nil {
 			if errors.Is(err, syscall.EPIPE) {
-				w.c.stdout.err = nil // the reader is gone, as with head
+				w.c.Stdout.Err = nil // the reader is gone, as with head
 			}
-			return exitOK
+			return cli.ExitOK
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return exitOK
+			return cli.ExitOK
 		}
 	}
 }
@@ -114,26 +117,26 @@ func (w *watcher) news(show func(view) error) func(view) error {
 
 func (w *watcher) object(v view) error {
 	at := time.Now().UTC().Round(time.Millisecond)
-	e := json.NewEncoder(w.c.stdout)
+	e := json.NewEncoder(w.c.Stdout)
 	e.SetEscapeHTML(false)
 	return e.Encode(v.object(&at))
 }
 
 func (w *watcher) block(v view) error {
 	var b bytes.Buffer
-	v.print(&printer{w: &b})
+	v.print(&terminal.Printer{W: &b})
 	b.WriteByte('\n')
 	between := "  "
 	if bytes.HasPrefix(b.Bytes(), []byte(" ")) {
 		between = "\n" // the head of a table would not stand above its columns
 	}
-	_, err := fmt.Fprintf(w.c.stdout, "%s%s%s", time.Now().Format(time.TimeOnly), between, b.Bytes())
+	_, err := fmt.Fprintf(w.c.Stdout, "%s%s%s", time.Now().Format(time.TimeOnly), between, b.Bytes())
 	return err
 }
 
 // liveScreen is text on a terminal that is written over.
 type liveScreen struct {
-	out    *output
+	out    *cli.Output
 	colors bool
 	every  time.Duration
 	lines  int // lines on the screen
@@ -141,11 +144,11 @@ type liveScreen struct {
 
 func (r *liveScreen) show(v view) error {
 	var b bytes.Buffer
-	p := &printer{w: &b, colors: r.colors}
+	p := &terminal.Printer{W: &b, Colors: r.colors}
 	v.print(p)
-	p.line("\n%s", p.in(faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
+	p.Line("\n%s", p.In(terminal.Faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	if width, rows, ok := windowSize(r.out.file); ok {
+	if width, rows, ok := terminal.WindowSize(r.out.File); ok {
 		// Lines that wrap or scroll out of sight could not be written over.
 		lines = lines[:min(len(lines), rows-1)]
 		for i := range lines {

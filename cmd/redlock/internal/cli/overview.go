@@ -1,7 +1,7 @@
-package main
+package cli
 
-// overviewText is the help on what subcommands have in common.
-const overviewText = `redlock holds locks over several independent Redis nodes, by quorum. A place to begin: redlock demo
+// Overview is the help on what subcommands have in common.
+const Overview = `redlock holds locks over several independent Redis nodes, by quorum. A place to begin: redlock demo
 
 --nodes or REDLOCK_NODES contains the nodes: URLs separated by commas, the same for all
 clients of the same locks. For example

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"github.com/quorumlock/go-redlock/internal/env"
 )
 
-// tlsConfig makes the TLS configuration of a connection. The files are read at every dial, so
+// TLSConfig makes the TLS configuration of a connection. The files are read at every dial, so
 // certificates can be renewed while a command runs.
-type tlsConfig func(context.Context) (*tls.Config, error)
+type TLSConfig func(context.Context) (*tls.Config, error)
 
 // newTLSConfig makes one of --cacert, --cert and --key; nil when none of them is given.
-func newTLSConfig(cacert, cert, key string) (tlsConfig, error) {
+func newTLSConfig(cacert, cert, key string) (TLSConfig, error) {
 	switch {
 	case (cert == "") != (key == ""):
 		return nil, errors.New("--cert and --key need each other")

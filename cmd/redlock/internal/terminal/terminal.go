@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package terminal
 
 import (
 	"os"
@@ -12,24 +12,24 @@ import (
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
 )
 
-// terminal is the terminal of standard input, if it controls this process's session. A nil terminal
+// Terminal is the terminal of standard input, if it controls this process's session. A nil terminal
 // does nothing.
-type terminal struct {
+type Terminal struct {
 	fd  int
 	own int // this process's group
 }
 
-func openTerminal(f *os.File) *terminal {
+func Open(f *os.File) *Terminal {
 	fd := int(f.Fd())
 	if _, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil {
 		return nil
 	}
-	return &terminal{fd: fd, own: syscall.Getpgrp()}
+	return &Terminal{fd: fd, own: syscall.Getpgrp()}
 }
 
 // ours reports whether this process is in the foreground. A job that was started with & is not, and
 // must not take the terminal from the shell.
-func (t *terminal) ours() bool {
+func (t *Terminal) ours() bool {
 	if t == nil {
 		return false
 	}
@@ -37,22 +37,22 @@ func (t *terminal) ours() bool {
 	return err == nil && g == t.own
 }
 
-// lend makes the kernel put a child's group in the foreground before the child begins.
-func (t *terminal) lend(attr *syscall.SysProcAttr) {
+// Lend makes the kernel put a child's group in the foreground before the child begins.
+func (t *Terminal) Lend(attr *syscall.SysProcAttr) {
 	if t.ours() {
 		attr.Foreground, attr.Ctty = true, t.fd
 	}
 }
 
-// give puts a group in the foreground.
-func (t *terminal) give(g process.Group) {
+// Give puts a group in the foreground.
+func (t *Terminal) Give(g process.Group) {
 	if t.ours() {
 		t.set(int(g))
 	}
 }
 
-// reclaim puts this process's group in the foreground again, if g has it.
-func (t *terminal) reclaim(g process.Group) {
+// Reclaim puts this process's group in the foreground again, if g has it.
+func (t *Terminal) Reclaim(g process.Group) {
 	if t == nil {
 		return
 	}
@@ -61,28 +61,28 @@ func (t *terminal) reclaim(g process.Group) {
 	}
 }
 
-// stayAwake keeps SIGTTOU from stopping this process when it uses the terminal from the background:
+// StayAwake keeps SIGTTOU from stopping this process when it uses the terminal from the background:
 // when it writes a message after `stty tostop`, and when it takes the foreground. Package signal
 // cannot restore the default, so a process that would inherit this must be started before.
-func (t *terminal) stayAwake() {
+func (t *Terminal) StayAwake() {
 	if t != nil {
 		signal.Ignore(syscall.SIGTTOU)
 	}
 }
 
-func (t *terminal) set(pgrp int) {
-	t.stayAwake()
+func (t *Terminal) set(pgrp int) {
+	t.StayAwake()
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
 }
 
-// isTerminal reports whether f is a terminal.
-func isTerminal(f *os.File) bool {
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
-// windowSize returns the size of a terminal. ok is false if it is unknown or less than 2 by 2.
-func windowSize(f *os.File) (columns, rows int, ok bool) {
+// WindowSize returns the size of a terminal. ok is false if it is unknown or less than 2 by 2.
+func WindowSize(f *os.File) (columns, rows int, ok bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col < 2 || size.Row < 2 {
 		return 0, 0, false

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -11,35 +11,35 @@ import (
 	"github.com/quorumlock/go-redlock/internal/env"
 )
 
-// emptyFlag returns an error if a flag was given no value, as by a script with an empty variable. One that names
+// EmptyFlag returns an error if a flag was given no value, as by a script with an empty variable. One that names
 // nodes or files would otherwise get the value of the environment. pflag takes a -- for a value.
-func emptyFlag(f *pflag.FlagSet) (err error) {
+func EmptyFlag(f *pflag.FlagSet) (err error) {
 	f.Visit(func(def *pflag.Flag) {
 		switch value := def.Value.String(); {
 		case value == "--":
 			err = fmt.Errorf("flag needs an argument: --%s", def.Name)
-		case value == "" && slices.Contains(nodeFlags, def.Name):
+		case value == "" && slices.Contains(nodeFlagNames, def.Name):
 			err = fmt.Errorf("--%s is given and empty", def.Name)
 		}
 	})
 	return err
 }
 
-// duration defines a flag as pflag does, with an error that names the units.
-func duration(f *pflag.FlagSet, name string, value time.Duration, usage string) *time.Duration {
+// DurationFlag defines a flag as pflag does, with an error that names the units.
+func DurationFlag(f *pflag.FlagSet, name string, value time.Duration, usage string) *time.Duration {
 	p := new(time.Duration)
-	durationVar(f, p, name, "", value, usage)
+	DurationVar(f, p, name, "", value, usage)
 	return p
 }
 
-// durationVar is duration with a variable of the caller, and a second name of one letter unless it is "".
-func durationVar(f *pflag.FlagSet, p *time.Duration, name, letter string, value time.Duration, usage string) {
+// DurationVar is duration with a variable of the caller, and a second name of one letter unless it is "".
+func DurationVar(f *pflag.FlagSet, p *time.Duration, name, letter string, value time.Duration, usage string) {
 	*p = value
 	f.VarP((*durationValue)(p), name, letter, usage)
 }
 
-// nameValues takes the names of values out of the usages: in completion the backquotes would show. Usages say the defaults.
-func nameValues(f *pflag.FlagSet) {
+// NameValues takes the names of values out of the usages: in completion the backquotes would show. Usages say the defaults.
+func NameValues(f *pflag.FlagSet) {
 	f.VisitAll(func(def *pflag.Flag) {
 		name, usage := pflag.UnquoteUsage(def)
 		def.Value, def.Usage, def.DefValue = namedValue{def.Value, name}, usage, ""
@@ -67,11 +67,11 @@ func (d *durationValue) Set(text string) error {
 	return err
 }
 
-// nodeFlags name the nodes, and say how to reach them.
-var nodeFlags = []string{"nodes", "nodes-file", "cacert", "cert", "key"}
+// nodeFlagNames name the nodes, and say how to reach them.
+var nodeFlagNames = []string{"nodes", "nodes-file", "cacert", "cert", "key"}
 
-// nodesFlags defines the flags of all subcommands that use nodes: those of the nodes, --prefix and --json.
-func nodesFlags(f *pflag.FlagSet) {
+// NodeFlags defines the flags of all subcommands that use nodes: those of the nodes, --prefix and --json.
+func NodeFlags(f *pflag.FlagSet) {
 	f.String("nodes", "", "the nodes' `URLs`, separated by commas (default: $REDLOCK_NODES)")
 	f.String("nodes-file", "", "a `file` with the nodes' URLs, as in --nodes or one per line (default: $REDLOCK_NODES_FILE)")
 	f.String("cacert", "", "a PEM `file` with the certificate authorities that the nodes' certificates are checked by "+
@@ -80,14 +80,14 @@ func nodesFlags(f *pflag.FlagSet) {
 	f.String("key", "", "a PEM `file` with the private key of --cert")
 	f.String("prefix", "", "the prefix that makes a `key` of a NAME, the same for all its clients "+
 		"(default: $REDLOCK_PREFIX, or none)")
-	jsonFlag(f)
+	JSONFlag(f)
 }
 
-// guardFlag defines --guard.
-func guardFlag(f *pflag.FlagSet) {
-	duration(f, "guard", 0, "the restart guard's `maxTTL`, the same for all clients: a node that may have "+
+// GuardFlag defines --guard.
+func GuardFlag(f *pflag.FlagSet) {
+	DurationFlag(f, "guard", 0, "the restart guard's `maxTTL`, the same for all clients: a node that may have "+
 		"forgotten locks does not vote for that long; 0: no guard (default: $REDLOCK_GUARD, or none)")
 }
 
-// jsonFlag defines --json.
-func jsonFlag(f *pflag.FlagSet) { f.Bool("json", false, "print an object for programs (see above)") }
+// JSONFlag defines --json.
+func JSONFlag(f *pflag.FlagSet) { f.Bool("json", false, "print an object for programs (see above)") }

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -6,28 +6,28 @@ import (
 	"sync"
 )
 
-// statusLine is one line on a terminal that is rewritten as work proceeds and is erased at the
+// Line is one line on a terminal that is rewritten as work proceeds and is erased at the
 // end. A nil statusLine shows nothing; it is used if standard error is not a terminal. In the
 // background the line is not written, because it would overwrite the output of the foreground
 // job.
-type statusLine struct {
+type Line struct {
 	out  *os.File
-	term *terminal
+	term *Terminal
 
 	mu    sync.Mutex // guards the fields below, and the writes to out
 	on    bool       // between begin and end
 	shown bool
 }
 
-func newStatusLine(out *os.File) *statusLine {
-	if !isTerminal(out) {
+func NewLine(out *os.File) *Line {
+	if !IsTerminal(out) {
 		return nil
 	}
-	return &statusLine{out: out, term: openTerminal(out)}
+	return &Line{out: out, term: Open(out)}
 }
 
-// begin turns the line on, and reports whether it did.
-func (l *statusLine) begin() bool {
+// Begin turns the line on, and reports whether it did.
+func (l *Line) Begin() bool {
 	if l == nil || !l.term.ours() {
 		return false
 	}
@@ -37,9 +37,9 @@ func (l *statusLine) begin() bool {
 	return true
 }
 
-// show rewrites the line. Before begin and after end it does nothing, because hooks may be called
+// Show rewrites the line. Before begin and after end it does nothing, because hooks may be called
 // at any time.
-func (l *statusLine) show(format string, args ...any) {
+func (l *Line) Show(format string, args ...any) {
 	if l == nil {
 		return
 	}
@@ -49,15 +49,15 @@ func (l *statusLine) show(format string, args ...any) {
 		return
 	}
 	text := []rune(fmt.Sprintf(format, args...))
-	if width, _, ok := windowSize(l.out); ok {
+	if width, _, ok := WindowSize(l.out); ok {
 		text = text[:min(len(text), width-1)] // a wrapped line can't be erased
 	}
 	l.shown = true
 	_, _ = fmt.Fprintf(l.out, "\r%s\x1b[K", string(text)) // a failed write is ignored: the line is only information
 }
 
-// end erases the line. It may be called more than once.
-func (l *statusLine) end() {
+// End erases the line. It may be called more than once.
+func (l *Line) End() {
 	if l == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ type failure struct {
 	err  error // nil if there is no more than the text
 }
 
-// fail reports why the invocation fails. The last report counts for --json. err is nil if the reason
+// Fail reports why the invocation fails. The last report counts for --json. err is nil if the reason
 // has no error. `run --json` prints no text, because the object goes to the same stream.
-func (inv *invocation) fail(err error, format string, args ...any) {
+func (inv *Invocation) Fail(err error, format string, args ...any) {
 	text := inv.message(format, args...)
 	inv.failure = &failure{text, err}
 	if inv.printsMessages() {
@@ -29,12 +29,12 @@ func (inv *invocation) fail(err error, format string, args ...any) {
 }
 
 // printsMessages reports whether standard error is not for an object.
-func (inv *invocation) printsMessages() bool { return !inv.asJSON || !inv.takesCommand() }
+func (inv *Invocation) printsMessages() bool { return !inv.JSON || !inv.takesCommand() }
 
-func (inv *invocation) takesCommand() bool { return inv.command != nil && inv.command.takesCommand }
+func (inv *Invocation) takesCommand() bool { return inv.Command != nil && inv.Command.TakesCommand }
 
-// failSilently records why the invocation fails, for --json only.
-func (inv *invocation) failSilently(err error, text string) { inv.failure = &failure{text, err} }
+// FailSilently records why the invocation fails, for --json only.
+func (inv *Invocation) FailSilently(err error, text string) { inv.failure = &failure{text, err} }
 
 // failureJSON is the JSON form of a failure.
 type failureJSON struct {
@@ -48,25 +48,25 @@ type failureJSON struct {
 	OverlapMS *int64             `json:"overlap_ms,omitempty"`
 }
 
-// finish prints the result, and with --json the failure if the status is one. COMMAND's own status is
+// Finish prints the result, and with --json the failure if the status is one. COMMAND's own status is
 // no failure of redlock.
-func (inv *invocation) finish(status int) int {
-	failed := inv.asJSON && status != exitOK && (inv.failure != nil || !inv.takesCommand())
+func (inv *Invocation) Finish(status int) int {
+	failed := inv.JSON && status != ExitOK && (inv.failure != nil || !inv.takesCommand())
 	switch {
-	case inv.result != nil && failed:
-		_ = inv.object(joined(inv.result, inv.failureJSON(status)))
-	case inv.result != nil:
-		_ = inv.object(inv.result)
+	case inv.Result != nil && failed:
+		_ = inv.PrintJSON(Joined(inv.Result, inv.failureJSON(status)))
+	case inv.Result != nil:
+		_ = inv.PrintJSON(inv.Result)
 	case failed && inv.takesCommand():
-		_, _ = fmt.Fprintf(inv.stderr, "%s\n", encoded(inv.failureJSON(status)))
+		_, _ = fmt.Fprintf(inv.Stderr, "%s\n", encoded(inv.failureJSON(status)))
 	case failed:
-		_, _ = fmt.Fprintf(inv.stdout, "%s\n", encoded(inv.failureJSON(status)))
+		_, _ = fmt.Fprintf(inv.Stdout, "%s\n", encoded(inv.failureJSON(status)))
 	}
 	return status
 }
 
-// joined returns one object with the fields of two. Neither is empty.
-func joined(first, second any) json.RawMessage {
+// Joined returns one object with the fields of two. Neither is empty.
+func Joined(first, second any) json.RawMessage {
 	return slices.Concat(bytes.TrimSuffix(encoded(first), []byte("}")), []byte(","), encoded(second)[1:])
 }
 
@@ -80,10 +80,10 @@ func encoded(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-func (inv *invocation) failureJSON(status int) failureJSON {
+func (inv *Invocation) failureJSON(status int) failureJSON {
 	f := inv.failure
 	if f == nil {
-		f = &failure{text: inv.command.meaning(status)}
+		f = &failure{text: inv.Command.meaning(status)}
 	}
 	j := failureJSON{Error: f.text, Code: codeOf(status, f.err)}
 	var held *redlock.HeldError
@@ -91,26 +91,26 @@ func (inv *invocation) failureJSON(status int) failureJSON {
 	var lost *redlock.LostError
 	if errors.As(f.err, &lost) {
 		held = lost.Holder
-		j.Reason, j.OverlapMS = lost.Reason, milliseconds(lost.Overlap+time.Millisecond-1) // a bound is rounded up
+		j.Reason, j.OverlapMS = lost.Reason, Milliseconds(lost.Overlap+time.Millisecond-1) // a bound is rounded up
 	}
 	switch {
 	case held != nil:
-		j.Owner, j.LeftMS = held.Owner, milliseconds(held.Remaining)
+		j.Owner, j.LeftMS = held.Owner, Milliseconds(held.Remaining)
 	case errors.As(f.err, &held):
-		j.Owner, j.ID, j.LeftMS = held.Owner, held.ID, milliseconds(held.Remaining)
+		j.Owner, j.ID, j.LeftMS = held.Owner, held.ID, Milliseconds(held.Remaining)
 	case errors.As(f.err, &qe) && qe.QuarantinedFor() > 0:
-		j.LeftMS = milliseconds(qe.QuarantinedFor())
+		j.LeftMS = Milliseconds(qe.QuarantinedFor())
 	}
 	return j
 }
 
 // meaning returns what the table says about an exit status.
-func (cmd *subcommand) meaning(status int) string {
-	if status > exitSignal {
-		status = exitSignal
+func (cmd *Subcommand) meaning(status int) string {
+	if status > ExitSignal {
+		status = ExitSignal
 	}
-	for _, e := range cmd.exitStatuses {
-		if e.status == status {
+	for _, e := range cmd.ExitStatuses {
+		if e.Status == status {
 			return e.when
 		}
 	}
@@ -119,16 +119,16 @@ func (cmd *subcommand) meaning(status int) string {
 
 // codeOf returns the kind of a failure for programs. overviewText lists the codes.
 func codeOf(status int, err error) string {
-	var sig signalError
+	var sig SignalError
 	var qe *redlock.QuorumError
 	switch {
 	case errors.As(err, &sig):
 		return "signal"
-	case status == exitUsage:
+	case status == ExitUsage:
 		return "usage"
-	case notForUs(err), isNotBegun(err):
+	case IsGuardMismatch(err), isNotBegun(err):
 		return "guard"
-	case isForeign(err):
+	case IsForeign(err):
 		return "foreign_key"
 	case errors.As(err, &qe) && qe.Split:
 		return "split"
@@ -144,7 +144,7 @@ func codeOf(status int, err error) string {
 	switch {
 	case errors.As(err, &coded):
 		return coded.code
-	case status > exitSignal:
+	case status > ExitSignal:
 		return "signal"
 	}
 	if code, ok := statusCodes[status]; ok {
@@ -168,8 +168,8 @@ var errorCodes = []struct {
 
 // statusCodes are the codes of exit statuses without an error that has one.
 var statusCodes = map[int]string{
-	exitUnavailable: "no_quorum", exitSystem: "system", exitLost: "lost", exitHeld: "held", exitConfig: "guard",
-	exitNotExecutable: "not_executable", exitNotFound: "not_found",
+	ExitUnavailable: "no_quorum", ExitSystem: "system", ExitLost: "lost", ExitHeld: "held", ExitConfig: "guard",
+	ExitNotExecutable: "not_executable", ExitNotFound: "not_found",
 }
 
 // codedError is an error of a subcommand that has a code of its own.
@@ -177,5 +177,5 @@ type codedError struct{ code, text string }
 
 func (e *codedError) Error() string { return e.text }
 
-// newCodedError returns an error that --json reports by this code.
-func newCodedError(code, text string) error { return &codedError{code, text} }
+// CodedError returns an error that --json reports by this code.
+func CodedError(code, text string) error { return &codedError{code, text} }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
-// restartGuard is the guard of --guard. A Locker with WithRestartGuard writes markers on nodes that
+// RestartGuard is the guard of --guard. A Locker with WithRestartGuard writes markers on nodes that
 // have none, and from then on clients without the guard are refused. The command does not begin a
 // guard by itself, because one mistaken --guard would lock out all of those clients.
-type restartGuard struct {
-	locker *redlock.Locker
-	maxTTL time.Duration // 0: no guard
+type RestartGuard struct {
+	Locker *redlock.Locker
+	MaxTTL time.Duration // 0: no guard
 }
 
-// begun returns nil if a node has a marker of this guard. If none has one, it returns a
-// notBegunError. The error matches ErrNoQuorum if too few nodes answered. begun changes nothing on
+// Begun returns nil if a node has a marker of this guard. If none has one, it returns a
+// notBegunError. The error matches ErrNoQuorum if too few nodes answered. Begun changes nothing on
 // the nodes.
-func (g restartGuard) begun(ctx context.Context) error {
-	if g.maxTTL == 0 {
+func (g RestartGuard) Begun(ctx context.Context) error {
+	if g.MaxTTL == 0 {
 		return nil
 	}
-	err := g.locker.Healthy(ctx) // one round trip if the nodes are healthy
+	err := g.Locker.Healthy(ctx) // one round trip if the nodes are healthy
 	if err == nil {
 		return nil
 	}
-	report, diagnoseErr := doctor.Diagnose(ctx, g.locker)
+	report, diagnoseErr := doctor.Diagnose(ctx, g.Locker)
 	if diagnoseErr != nil {
 		return diagnoseErr
 	}
@@ -47,13 +47,13 @@ func (g restartGuard) begun(ctx context.Context) error {
 	if answered < quorum.Majority(len(report.Nodes)) {
 		return err
 	}
-	return notBegunError{g.maxTTL, report}
+	return notBegunError{g.MaxTTL, report}
 }
 
-// begunFor is begun after a check of the arguments. It calls ask with a context that has ended: the
+// BegunFor is Begun after a check of the arguments. It calls ask with a context that has ended: the
 // library checks the arguments before the context, so nothing is sent.
-func (g restartGuard) begunFor(ctx context.Context, ask func(context.Context) error) error {
-	if g.maxTTL == 0 {
+func (g RestartGuard) BegunFor(ctx context.Context, ask func(context.Context) error) error {
+	if g.MaxTTL == 0 {
 		return nil
 	}
 	over, cancel := context.WithCancel(ctx)
@@ -61,22 +61,22 @@ func (g restartGuard) begunFor(ctx context.Context, ask func(context.Context) er
 	if err := ask(over); errors.Is(err, redlock.ErrInvalid) {
 		return err
 	}
-	return g.begun(ctx)
+	return g.Begun(ctx)
 }
 
-// await asks again while too few nodes answer, and then returns what begun returns. When ctx ends
+// Await asks again while too few nodes answer, and then returns what Begun returns. When ctx ends
 // it returns the last answer, or err if there was none.
-func (g restartGuard) await(ctx context.Context, err error) error {
-	for errors.Is(err, redlock.ErrNoQuorum) && rest(ctx, guardPause) == nil {
-		if next := g.begun(ctx); ctx.Err() == nil {
+func (g RestartGuard) Await(ctx context.Context, err error) error {
+	for errors.Is(err, redlock.ErrNoQuorum) && Rest(ctx, GuardPause) == nil {
+		if next := g.Begun(ctx); ctx.Err() == nil {
 			err = next
 		}
 	}
 	return err
 }
 
-// guardPause is the pause between two queries of the nodes' markers.
-const guardPause = 250 * time.Millisecond
+// GuardPause is the pause between two queries of the nodes' markers.
+const GuardPause = 250 * time.Millisecond
 
 // notBegunError reports that the command does not begin the guard.
 type notBegunError struct {

@@ -1,6 +1,6 @@
 //go:build redlock_long_timeouts
 
-package main
+package cli
 
 // Tests build the command with this tag.
-func init() { lengthen() }
+func init() { Lengthen() }

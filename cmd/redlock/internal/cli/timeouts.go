@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"context"
+	"time"
+)
+
+var (
+	// CloseTimeout bounds how long a command waits at its end for nodes that have not answered. If all
+	// nodes answer, a command ends at once, also on a busy machine. On a node that does not answer, the
+	// keys expire by their TTL.
+	CloseTimeout = time.Second
+
+	// AnswerTimeout bounds how long acquire waits for nodes that have not answered after a quorum has.
+	AnswerTimeout = 250 * time.Millisecond
+
+	// ColdTimeout is how long a node's answer counts. It is longer than the library's default, because
+	// every call of the command begins without connections: the first answer takes a dial, and perhaps
+	// a TLS handshake.
+	ColdTimeout = 2 * time.Second
+
+	// NamesTimeout bounds how long a shell waits for the names that it completes.
+	NamesTimeout = 500 * time.Millisecond
+
+	// Drain is how long the processes that a command left behind may take to end by themselves:
+	// `script > >(tee log)` leaves a tee that still has to write.
+	Drain = 500 * time.Millisecond
+
+	// slowdown multiplies the times of the demo and of a bench.
+	slowdown = 1
+)
+
+func Slowed(d time.Duration) time.Duration { return time.Duration(slowdown) * d }
+
+// Lengthen makes all of them longer, for tests: a busy machine may stop a process for seconds.
+// coldTimeout stays shorter than the time after which a silent connection is closed.
+func Lengthen() {
+	CloseTimeout, ColdTimeout = 2*CloseTimeout, 2*ColdTimeout
+	AnswerTimeout = 30 * time.Second
+	NamesTimeout *= 4
+	Drain *= 4
+	slowdown = 4
+}
+
+// Rest waits for d, or until ctx ends.
+func Rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
