@@ -83,7 +83,7 @@ func acquireFlags(f *pflag.FlagSet) cli.RunFunc {
 		if err != nil {
 			return c.Misused("%v", err)
 		}
-		defer func() { closeAfterAcquire(locker, exit) }()
+		defer func() { cli.CloseAfterAcquire(locker, exit) }()
 		in := cli.Listen()
 		lock, err := w.acquire(ctx, c, locker, in)
 		if err != nil {
@@ -91,17 +91,6 @@ func acquireFlags(f *pflag.FlagSet) cli.RunFunc {
 		}
 		return handOut(ctx, c, locker, lock, in)
 	}
-}
-
-// closeAfterAcquire closes the Locker of an acquire that ends with this status. Close waits for the undos
-// of refused attempts, at nodes that do not answer. If the claim is printed its time runs, but a script
-// waits until this process ends.
-func closeAfterAcquire(locker *redlock.Locker, exit int) {
-	if exit == cli.ExitOK {
-		cli.CloseWithin(locker, cli.AnswerTimeout)
-		return
-	}
-	cli.CloseSoon(locker)
 }
 
 // handOut prints the claim on a lock. If it returns another status than 0 it has released the lock,

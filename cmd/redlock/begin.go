@@ -78,7 +78,7 @@ func whenAllVote(ctx context.Context, locker, client *redlock.Locker, maxTTL tim
 }
 
 // beginTTL returns the TTL of that lock.
-func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, benchTTL) }
+func beginTTL(maxTTL time.Duration) time.Duration { return min(maxTTL, 10*time.Second) }
 
 // allVote reports whether every node has a marker that lets it vote.
 func allVote(r *doctor.Report) bool {

@@ -115,8 +115,6 @@ func (b *bench) prepare(c *cli.Invocation, inside bool) (nodes cli.NodeList, end
 	switch {
 	case len(c.Words()) > 0:
 		return nodes, nil, errors.New("takes no NAME")
-	case inside && c.NodesGiven():
-		return nodes, nil, cli.ErrEmbedded
 	case b.clients < 1 || b.clients > maxClients:
 		return nodes, nil, fmt.Errorf("--clients must be from 1 to %d", maxClients)
 	case b.bound <= 0 || b.bound > maxTime:

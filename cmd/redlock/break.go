@@ -29,7 +29,7 @@ func breakEntry() *cli.Subcommand {
 				"  redlock break --yes --json invoice/42 | jq .may_believe_ms",
 		},
 		HeldName: true,
-		Define:    breakFlags,
+		Define:   breakFlags,
 		ExitStatuses: []cli.ExitStatus{
 			cli.Ends(cli.ExitOK, "the lock is broken: NAME is free on a quorum of the nodes"),
 			cli.Ends(cli.ExitFailed, "nothing was deleted: NAME is free, its key is no lock of this library, or the answer was not yes"),
@@ -259,7 +259,7 @@ func (br *breaker) read(ctx context.Context) (all []command.KeyState, errs []err
 	ctx, cancel := context.WithTimeout(ctx, cli.ColdTimeout)
 	defer cancel()
 	all, errs = make([]command.KeyState, len(br.group.nodes)), make([]error, len(br.group.nodes))
-	for i, a := range answers(ctx, ask(groupOf(br.group.nodes...), br.key)) {
+	for i, a := range ask(groupOf(br.group.nodes...), br.key).answers(ctx) {
 		if errs[i] = a.err; a.err == nil {
 			all[i] = a.states[0]
 		}

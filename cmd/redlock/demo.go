@@ -234,7 +234,7 @@ func (s *show) playAll(ctx context.Context) (failed int) {
 func (s *show) open() {
 	n := len(s.stage.configs)
 	what := fmt.Sprintf("%d Redis nodes inside this process", n)
-	if s.stage.masters == nil {
+	if !s.stage.Embedded() {
 		what = fmt.Sprintf("your %d Redis nodes", n)
 	}
 	s.Line("\n %s  %s", s.In(terminal.Bold, "redlock demo"), s.In(terminal.Faint, "on "+what))

@@ -59,7 +59,7 @@ func (s *show) fail(ctx context.Context) error {
 // deeds returns the words for making a node fail, and for its return.
 func (s *show) deeds(node string) (down, up string) {
 	node = s.In(terminal.Bold, node)
-	if s.stage.masters == nil {
+	if !s.stage.Embedded() {
 		return "our connection to " + node + " is cut (the node itself is left alone)",
 			"our connection to " + node + " may be made again"
 	}

@@ -99,6 +99,9 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 	return l, func() { cli.CloseSoon(l) }, nil
 }
 
+// Embedded reports whether the nodes are inside this process.
+func (s *stage) Embedded() bool { return s.masters != nil }
+
 // spare reports whether one node can fail and leave a quorum.
 func (s *stage) spare() bool { return len(s.configs)-1 >= quorum.Majority(len(s.configs)) }
 
@@ -156,6 +159,9 @@ func mastersOf(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func()
 	if !inside {
 		nodes, err = inv.Nodes()
 		return nodes, func() {}, err
+	}
+	if inv.NodesGiven() {
+		return nodes, nil, errors.New("--embedded uses its own nodes and excludes --nodes and --nodes-file")
 	}
 	s, err := ownStage()
 	if err != nil {

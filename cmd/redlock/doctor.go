@@ -116,8 +116,6 @@ func (d *doctorCommand) examine(ctx context.Context, c *cli.Invocation) int {
 		return c.Misused("--begin-guard needs --guard")
 	case d.begins && d.admit:
 		return c.Misused("--begin-guard waits, and --admit skips the wait: give one of them")
-	case d.inside && c.NodesGiven():
-		return c.Misused("%v", cli.ErrEmbedded)
 	}
 	nodes, end, err := mastersOf(c, d.inside)
 	if err != nil {

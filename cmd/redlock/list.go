@@ -137,11 +137,11 @@ func (d *listCommand) run(ctx context.Context, c *cli.Invocation) int {
 	}
 	defer group.close()
 	if *d.watch.on {
-		return newWatcher(c, d.watch, func(ctx context.Context) (view, error) {
+		return runWatch(ctx, c, d.watch, func(ctx context.Context) (view, error) {
 			s := newSearch(group, keyPrefix, start, *d.limit, !*d.noFence)
 			s.failed = s.run(ctx, *d.timeout)
 			return s, nil
-		}).watch(ctx)
+		})
 	}
 	ctx, stop := cli.Listen().Until(ctx)
 	defer stop()
@@ -277,7 +277,7 @@ func (s *search) collectPart(ctx context.Context, alone *vote.Group, size int, k
 		asked = append(asked, ask(alone, batch...))
 	}
 	for i, b := range asked {
-		answer := answers(ctx, b)[0]
+		answer := b.answers(ctx)[0]
 		if answer.err != nil {
 			return answer.err
 		}
@@ -343,7 +343,7 @@ func (s *search) inspectPart(ctx context.Context, keys []string) error {
 		asked = append(asked, ask(group, query...))
 	}
 	for i, b := range asked {
-		all := answers(ctx, b)
+		all := b.answers(ctx)
 		for j, a := range all {
 			if a.err != nil {
 				s.errs[indexes[j]] = a.err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -50,7 +49,7 @@ func (l listed) names() (names []string) {
 }
 
 // list runs list --json, and expects that status.
-func list(t *testing.T, status int, all []*fakeredis.Master, words ...string) (l listed) {
+func listNames(t *testing.T, status int, all []*fakeredis.Master, words ...string) (l listed) {
 	t.Helper()
 	got := invoke(t, envOf(all), append([]string{"list", "--json"}, words...)...)
 	require.Equal(t, status, got.status, got)
@@ -75,7 +74,7 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 		`2 names are held\. This is no snapshot: [^\n]*\.\n$`, claim.Fence), got.out)
 	conceals(t, "list", got.out, claim.Token)
 
-	l := list(t, cli.ExitOK, all)
+	l := listNames(t, cli.ExitOK, all)
 	require.True(t, l.Complete)
 	require.Equal(t, []string{"job", "ledger"}, l.names())
 	require.Equal(t, "held", l.Names[0].State)
@@ -85,7 +84,7 @@ func TestAListHasTheOwnerTheTimeLeftAndTheFence(t *testing.T) {
 	require.InDelta(t, 30_000, l.Names[0].LeftMS, 10_000)
 	require.Zero(t, l.Names[1].Fence)
 	require.Len(t, l.Nodes, 3)
-	for _, n := range list(t, cli.ExitOK, all, "--no-fence").Names {
+	for _, n := range listNames(t, cli.ExitOK, all, "--no-fence").Names {
 		require.Zero(t, n.Fence)
 	}
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
@@ -97,7 +96,7 @@ func TestANameThatIsNoTextIsListedWithItsBytes(t *testing.T) {
 	all := listing(t)
 	holdAll(all, "a\xff", token, time.Hour)
 	holdAll(all, "b", token2, time.Hour)
-	l := list(t, cli.ExitOK, all)
+	l := listNames(t, cli.ExitOK, all)
 	require.Len(t, l.Names, 2)
 	require.Equal(t, "a\xff", string(l.Names[0].Bytes))
 	require.Nil(t, l.Names[1].Bytes)
@@ -109,7 +108,7 @@ func TestAListWithoutLocksIsEmpty(t *testing.T) {
 	got := invoke(t, envOf(all), "list", "none")
 	require.Equal(t, cli.ExitOK, got.status)
 	require.Regexp(t, `^No name is held\. This is no snapshot`, got.out)
-	require.Equal(t, listed{Complete: true, Names: list(t, cli.ExitOK, all).Names[:0], Nodes: list(t, cli.ExitOK, all).Nodes}, list(t, cli.ExitOK, all))
+	require.Equal(t, listed{Complete: true, Names: listNames(t, cli.ExitOK, all).Names[:0], Nodes: listNames(t, cli.ExitOK, all).Nodes}, listNames(t, cli.ExitOK, all))
 	require.Contains(t, invoke(t, envOf(all), "list", "--json").out, `"names": []`)
 }
 
@@ -121,10 +120,10 @@ func TestAPrefixIsNoPattern(t *testing.T) {
 		holdAll(all, name, token, time.Hour)
 	}
 	for _, name := range odd {
-		require.Equal(t, []string{name}, list(t, cli.ExitOK, all, "--", name).names())
+		require.Equal(t, []string{name}, listNames(t, cli.ExitOK, all, "--", name).names())
 	}
-	require.Equal(t, []string{"ab", "abc"}, list(t, cli.ExitOK, all, "ab").names())
-	require.Len(t, list(t, cli.ExitOK, all, "a").names(), len(odd)+3)
+	require.Equal(t, []string{"ab", "abc"}, listNames(t, cli.ExitOK, all, "ab").names())
+	require.Len(t, listNames(t, cli.ExitOK, all, "a").names(), len(odd)+3)
 }
 
 func TestAListIsOfTheKeyPrefixAndNamesAreWithoutIt(t *testing.T) {
@@ -133,9 +132,9 @@ func TestAListIsOfTheKeyPrefixAndNamesAreWithoutIt(t *testing.T) {
 	holdAll(all, "app[1]/job", token, time.Hour)
 	holdAll(all, "app1/job", token, time.Hour)
 	holdAll(all, "job", token, time.Hour)
-	require.Equal(t, []string{"job"}, list(t, cli.ExitOK, all, "--prefix", "app[1]/").names())
-	require.Equal(t, []string{"job"}, list(t, cli.ExitOK, all, "--prefix", "app[1]/", "j").names())
-	require.Empty(t, list(t, cli.ExitOK, all, "--prefix", "app[1]/", "k").names())
+	require.Equal(t, []string{"job"}, listNames(t, cli.ExitOK, all, "--prefix", "app[1]/").names())
+	require.Equal(t, []string{"job"}, listNames(t, cli.ExitOK, all, "--prefix", "app[1]/", "j").names())
+	require.Empty(t, listNames(t, cli.ExitOK, all, "--prefix", "app[1]/", "k").names())
 }
 
 // integration/ lists thousands, on real servers: a fake one sorts all its keys for every command.
@@ -176,7 +175,7 @@ func TestKeysOfSeveralPagesAreListedUpToTheLimit(t *testing.T) {
 	got = answer("--limit", "100")
 	require.Equal(t, cli.ExitFailed, got.status, got)
 	require.Contains(t, got.out, "\nMore names may be held: --limit ended the search.\n")
-	l = list(t, cli.ExitFailed, all, "--timeout", "1ns", "lock/")
+	l = listNames(t, cli.ExitFailed, all, "--timeout", "1ns", "lock/")
 	require.False(t, l.Complete)
 }
 
@@ -192,7 +191,7 @@ func TestAListNeedsAQuorumAndNamesTheNodesThatFailed(t *testing.T) {
 	require.Regexp(t, `(?m)^\? maybe +"ben" +[0-9a-f]{24} +– +–$`, got.out)
 	require.Contains(t, got.out, "✗ a was not searched: ")
 	require.Contains(t, got.out, "1 name is held, and 1 more may be (?).")
-	l := list(t, cli.ExitOK, all)
+	l := listNames(t, cli.ExitOK, all)
 	require.Equal(t, "unclear", l.Names[1].State)
 	require.NotEmpty(t, l.Nodes[0].Error)
 	require.Empty(t, l.Nodes[1].Error)
@@ -204,7 +203,7 @@ func TestAListNeedsAQuorumAndNamesTheNodesThatFailed(t *testing.T) {
 	require.Contains(t, got.err, "no quorum")
 	require.Contains(t, got.err, "b: scanning the keys: NOPERM")
 	require.NoError(t, all[0].Restart(true))
-	require.Equal(t, []string{"job", "maybe"}, list(t, cli.ExitOK, all).names(), "two nodes are enough")
+	require.Equal(t, []string{"job", "maybe"}, listNames(t, cli.ExitOK, all).names(), "two nodes are enough")
 }
 
 // A node that answers the search may fail before it is asked who holds what was found.
@@ -221,44 +220,9 @@ func TestANodeThatFailsAfterTheSearchIsNotCounted(t *testing.T) {
 	require.Equal(t, cli.ExitUnavailable, got.status)
 	require.Contains(t, got.err, "a: NOPERM no rights")
 	require.Contains(t, got.err, "b: NOPERM no rights")
-	require.Equal(t, []string{"job"}, list(t, cli.ExitOK, all, "--no-fence").names())
+	require.Equal(t, []string{"job"}, listNames(t, cli.ExitOK, all, "--no-fence").names())
 	all[1].Hook(nil)
-	l := list(t, cli.ExitOK, all)
+	l := listNames(t, cli.ExitOK, all)
 	require.Equal(t, "held", l.Names[0].State)
 	require.Contains(t, l.Nodes[0].Error, "NOPERM")
-}
-
-func TestAHolderIsOnAQuorumOrMayBe(t *testing.T) {
-	t.Parallel()
-	answer := func(values ...string) (a keyAnswer) {
-		for _, v := range values {
-			a.states = append(a.states, command.KeyState{Value: v, TTL: time.Minute})
-		}
-		return a
-	}
-	none, silent := answer("", ""), keyAnswer{err: errors.New("silent")}
-	anna, ben := answer(token, "7"), answer(token2, "9")
-	forever := keyAnswer{states: []command.KeyState{{Value: token, TTL: -time.Millisecond}}}
-	s := &search{group: &nodeGroup{nodes: make([]command.Voter, 3)}}
-	for _, c := range []struct {
-		want listedName
-		ok   bool
-		all  []keyAnswer
-	}{
-		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, anna, none}},
-		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute, fence: 7}, true, []keyAnswer{anna, answer(token, "8"), anna}},
-		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{anna, answer(token, "x"), none}},
-		{listedName{held: true, owner: "anna", id: command.ID(token), left: -time.Millisecond}, true, []keyAnswer{forever, forever, anna}},
-		{listedName{held: true, owner: "anna", id: command.ID(token), left: time.Minute}, true, []keyAnswer{forever, anna, none}},
-		{listedName{held: true, owner: "ben", id: command.ID(token2), left: time.Minute, fence: 9}, true, []keyAnswer{ben, ben, anna}},
-		{listedName{owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, silent, none}},
-		{listedName{owner: "ben", id: command.ID(token2)}, true, []keyAnswer{ben, none}}, // the third was not asked
-		{listedName{owner: "ben", id: command.ID(token2)}, false, []keyAnswer{ben, none, none}},
-		{listedName{}, false, []keyAnswer{none, silent, silent}},
-		{listedName{}, false, []keyAnswer{answer("x"), answer("x"), answer("x")}},
-	} {
-		got, ok := s.evaluate("", c.all, 0)
-		require.Equal(t, c.ok, ok, c.all)
-		require.Equal(t, c.want, got, c.all)
-	}
 }

@@ -91,8 +91,8 @@ type keyAnswer struct {
 	err    error
 }
 
-// answers waits until every node has answered, or until ctx ends.
-func answers(ctx context.Context, b *broadcast) []keyAnswer {
+// Answers waits until every node has answered, or until ctx ends.
+func (b *broadcast) answers(ctx context.Context) []keyAnswer {
 	select {
 	case <-b.done:
 	case <-ctx.Done():

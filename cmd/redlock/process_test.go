@@ -225,7 +225,10 @@ func (p *redlockProcess) status() int {
 		p.t.Fatalf("redlock does not end; standard error: %s", p.messagesSoFar())
 	}
 	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return statusOf(ws)
+	if ws.Signaled() {
+		return cli.ExitSignal + int(ws.Signal())
+	}
+	return ws.ExitStatus()
 }
 
 func (p *redlockProcess) signal(s syscall.Signal) {

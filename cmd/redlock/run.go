@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -45,7 +44,7 @@ func (o *runOptions) run(ctx context.Context, c *cli.Invocation) int {
 	defer func() { cli.CloseIn(closing, locker) }() // closing uses what is left of closeTimeout after the release
 	// The release is also sent after a loss: the loss may be reported before the validity ends, so
 	// the key may still be this lock's.
-	switch err := releaseLock(closing, lock); {
+	switch err := cli.Release(closing, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != cli.ExitLost:
 		c.Fail(err, "%s was lost while the command ran: %s", o.name, why(err))
 		return cli.ExitLost
@@ -53,20 +52,4 @@ func (o *runOptions) run(ctx context.Context, c *cli.Invocation) int {
 		c.Say("%v", err) // the key expires; the command ran while the lock was held
 	}
 	return exit
-}
-
-// errNotAllAnswered reports a release that was sent but not confirmed within closeTimeout.
-var errNotAllAnswered = errors.New("some nodes did not confirm the release in time; remaining keys expire")
-
-// releaseLock releases the lock and waits for the nodes until ctx is done. Release runs in a
-// goroutine because it waits for the node timeout and does not stop when ctx is done.
-func releaseLock(ctx context.Context, lock *redlock.Lock) error {
-	done := make(chan error, 1)
-	go func() { done <- lock.Release(ctx) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", lock.Names()[0], errNotAllAnswered)
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/redlock"
 )
 
 func planOf(t *testing.T, args ...string) *runOptions {
@@ -68,4 +70,25 @@ func TestTheStopMarginLeavesHalfOfTheTTL(t *testing.T) {
 	t.Parallel()
 	p := planOf(t, "n", "--ttl", "10s", "--grace", "5s", "--", "sh")
 	require.Equal(t, 5*time.Second, p.margin())
+}
+
+func TestTheEnvironmentOfACommandHasNoSecret(t *testing.T) {
+	t.Parallel()
+	m, err := fakeredis.Start("a")
+	require.NoError(t, err)
+	t.Cleanup(m.Close)
+	l, err := redlock.Open([]string{m.URL()}, redlock.WithNodeTimeout(cli.ColdTimeout))
+	require.NoError(t, err)
+	lock, err := l.Acquire(t.Context(), "n", time.Minute)
+	require.NoError(t, err)
+	const password, secretToken = "sesame-7f3a9c", "somebody:SECRETSECRETSECRETSECRETSE"
+	inherited := []string{
+		"PATH=/bin", "REDLOCK_NODES=redis://:" + password + "@a", "REDLOCK_NODES_FILE=/run/" + password, "REDLOCK_TOKEN=" + secretToken,
+		"REDLOCK_NODESX=kept",
+	}
+	own := []string{"PATH=/bin", "REDLOCK_NODESX=kept", "REDLOCK_NAME=n", "REDLOCK_ID=" + lock.ID(), "REDLOCK_FENCE="}
+	require.Equal(t, own, planOf(t, "n", "--", "sh").environment(inherited, lock))
+	require.Equal(t, append(own, "REDLOCK_TOKEN="+lock.Token()), planOf(t, "--export-token", "n", "--", "sh").environment(inherited, lock))
+	require.NoError(t, lock.Release(t.Context()))
+	require.NoError(t, l.Close(t.Context()))
 }

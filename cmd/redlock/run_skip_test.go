@@ -73,7 +73,7 @@ func TestANameStaysHeldForTheMinimumHold(t *testing.T) {
 	require.Equal(t, 0, p.status(), p.messages())
 	allAnswered(t, all...)
 	require.GreaterOrEqual(t, len(locks(all...)), 2)
-	for _, n := range list(t, cli.ExitOK, all).Names {
+	for _, n := range listNames(t, cli.ExitOK, all).Names {
 		require.Equal(t, "first", n.Owner)
 		require.Greater(t, n.LeftMS, int64(30_000))
 		require.LessOrEqual(t, n.LeftMS, int64(60_000))

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
-	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // startIn runs redlock in an environment with those entries, and without REDLOCK_NODES if it
@@ -33,24 +32,6 @@ func variables(t *testing.T, p *redlockProcess) map[string]string {
 		}
 	}
 	return vars
-}
-
-func TestTheEnvironmentOfACommandHasNoSecret(t *testing.T) {
-	t.Parallel()
-	all := masters(t)
-	l, err := redlock.Open(strings.Split(nodesOf(all), ","), redlock.WithNodeTimeout(cli.ColdTimeout))
-	require.NoError(t, err)
-	lock, err := l.Acquire(t.Context(), "n", time.Minute)
-	require.NoError(t, err)
-	inherited := []string{
-		"PATH=/bin", "REDLOCK_NODES=redis://:" + password + "@a", "REDLOCK_NODES_FILE=/run/" + password, "REDLOCK_TOKEN=" + secretToken,
-		"REDLOCK_NODESX=kept",
-	}
-	own := []string{"PATH=/bin", "REDLOCK_NODESX=kept", "REDLOCK_NAME=n", "REDLOCK_ID=" + lock.ID(), "REDLOCK_FENCE="}
-	require.Equal(t, own, planOf(t, "n", "--", "sh").environment(inherited, lock))
-	require.Equal(t, append(own, "REDLOCK_TOKEN="+lock.Token()), planOf(t, "--export-token", "n", "--", "sh").environment(inherited, lock))
-	require.NoError(t, lock.Release(t.Context()))
-	require.NoError(t, l.Close(t.Context()))
 }
 
 func TestACommandGetsItsLockInVariablesAndInheritsNoSecret(t *testing.T) {

@@ -22,7 +22,7 @@ func statusEntry() *cli.Subcommand {
 				"  redlock status --watch --json invoice/42 | jq --unbuffered -r '.at, .state'",
 		},
 		HeldName: true,
-		Define:    statusFlags,
+		Define:   statusFlags,
 		ExitStatuses: []cli.ExitStatus{
 			cli.Ends(cli.ExitOK, "a quorum answered; with --watch, it was ended by Ctrl-C or SIGTERM"),
 			cli.EndsMisused,
@@ -80,13 +80,13 @@ func statusFlags(f *pflag.FlagSet) cli.RunFunc {
 		}
 		defer cli.CloseSoon(locker)
 		if *watch.on {
-			return newWatcher(c, watch, func(ctx context.Context) (view, error) {
+			return runWatch(ctx, c, watch, func(ctx context.Context) (view, error) {
 				s, err := locker.Inspect(ctx, name)
 				if s == nil {
 					return nil, err
 				}
 				return (*statusView)(s), nil // without a quorum too
-			}).watch(ctx)
+			})
 		}
 		return statusOnce(ctx, c, locker, name)
 	}

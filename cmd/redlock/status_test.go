@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/redlock"
 )
 
 const token = "anna:ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -102,30 +100,4 @@ func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
 	require.Equal(t, false, c["held"])
 	require.Contains(t, c["error"], "not a lock")
 	require.NotContains(t, got.out, "ABCDEF", "who knows the token can release the lock")
-}
-
-func TestAStateIsFreeOnlyIfNoHolderCanHaveAQuorum(t *testing.T) {
-	t.Parallel()
-	none := redlock.NodeStatus{}
-	anna := redlock.NodeStatus{Held: true, Owner: "anna"}
-	ben := redlock.NodeStatus{Held: true, Owner: "ben"}
-	silent := redlock.NodeStatus{Err: errors.New("silent")}
-	for _, c := range []struct {
-		want  state
-		nodes []redlock.NodeStatus
-	}{
-		{free, []redlock.NodeStatus{none, none, none}},
-		{free, []redlock.NodeStatus{none, none, silent}},
-		{free, []redlock.NodeStatus{anna, none, none}},
-		{free, []redlock.NodeStatus{anna, ben, none}},
-		{free, []redlock.NodeStatus{anna, anna, none}}, // two tokens: the library would have said Held
-		{unclear, []redlock.NodeStatus{anna, none, silent}},
-		{unclear, []redlock.NodeStatus{anna, ben, silent}},
-		{unclear, []redlock.NodeStatus{none, silent, silent}},
-		{free, []redlock.NodeStatus{anna, ben, silent, none, none}},
-		{unclear, []redlock.NodeStatus{anna, silent, silent, none, none}},
-	} {
-		require.Equal(t, c.want, stateOf(&redlock.Status{Nodes: c.nodes}), c.nodes)
-	}
-	require.Equal(t, held, stateOf(&redlock.Status{Held: true}))
 }

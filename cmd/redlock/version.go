@@ -31,7 +31,7 @@ With --json it prints one object:
 `,
 			Example: "  redlock version",
 		},
-		Define:        versionFlags,
+		Define:       versionFlags,
 		ExitStatuses: []cli.ExitStatus{cli.EndsWell, cli.EndsMisused, cli.EndsUnwritten},
 	}
 }

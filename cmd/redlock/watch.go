@@ -63,7 +63,8 @@ type watcher struct {
 	last     string // what has changed when it was shown last
 }
 
-func newWatcher(c *cli.Invocation, flags watchFlags, query func(ctx context.Context) (view, error)) *watcher {
+// runWatch repeats a query until a signal arrives, or until the reader of the output is gone.
+func runWatch(ctx context.Context, c *cli.Invocation, flags watchFlags, query func(ctx context.Context) (view, error)) int {
 	w := &watcher{c: c, query: query, interval: *flags.interval}
 	switch {
 	case c.JSON:
@@ -73,10 +74,10 @@ func newWatcher(c *cli.Invocation, flags watchFlags, query func(ctx context.Cont
 	default:
 		w.show = w.news(w.block)
 	}
-	return w
+	return w.watch(ctx)
 }
 
-// watch prints the answers until a signal arrives, or until the reader of the output is gone.
+// watch prints the answers.
 func (w *watcher) watch(ctx context.Context) int {
 	ctx, stop := cli.Listen().Until(ctx)
 	defer stop()

@@ -34,9 +34,9 @@ func watched(t *testing.T, holding int, more ...string) (p *redlockProcess, next
 
 // settled skips what is seen while nodes are changed one after the other. It is bounded
 // by line, which fails when nothing comes.
-func awaitState(next func() map[string]any, is state) map[string]any {
+func awaitState(next func() map[string]any, is string) map[string]any {
 	for {
-		if s := next(); s["state"] == string(is) {
+		if s := next(); s["state"] == is {
 			return s
 		}
 	}
@@ -53,9 +53,9 @@ func TestAWatchForProgramsPrintsALineForEachChange(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), at, time.Minute)
 	set("")
-	require.NotContains(t, awaitState(next, free), "owner")
+	require.NotContains(t, awaitState(next, "free"), "owner")
 	set("ben:ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	require.Equal(t, "ben", awaitState(next, held)["owner"])
+	require.Equal(t, "ben", awaitState(next, "held")["owner"])
 	p.signal(syscall.SIGINT)
 	require.Equal(t, 0, p.status())
 	require.NotContains(t, p.gone(), "ABCDEF")
@@ -88,7 +88,7 @@ func TestAWatchContinuesWithoutAQuorumAndSeesItReturn(t *testing.T) {
 	require.Equal(t, "unclear", next()["state"])
 	require.NoError(t, all[0].Restart(false))
 	require.NoError(t, all[1].Restart(false))
-	awaitState(next, free)
+	awaitState(next, "free")
 	p.signal(syscall.SIGINT)
 	require.Equal(t, 0, p.status())
 }
@@ -167,11 +167,4 @@ func TestAWatchEndsWhenItsReaderIsGone(t *testing.T) {
 	require.NoError(t, p.out.Close())
 	set("")
 	require.Equal(t, 0, p.status())
-}
-
-func TestALineIsClippedWithoutCountingColours(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "\x1b[1mjob\x1b[0m is", clipped("\x1b[1mjob\x1b[0m is held", 6))
-	require.Equal(t, "○ a\x1b[0m", clipped("○ a–\x1b[0m", 3))
-	require.Equal(t, "short", clipped("short", 80))
 }

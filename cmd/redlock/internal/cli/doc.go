@@ -6,6 +6,7 @@
 //	invocation.go, output.go         an invocation: words, environment and streams; messages
 //	exit.go, failure.go              how it ends: exit statuses, and failures as text and as JSON
 //	nodes.go, tls.go, locker.go      the nodes, how to reach them, and a Locker over them
+//	closing.go                       how a Locker is left
 //	guard.go                         --guard
 //	holder.go                        how a holder is shown
 //	signals.go, signals_other.go     the signals that end a wait

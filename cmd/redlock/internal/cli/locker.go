@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/env"
@@ -42,20 +41,4 @@ func (inv *Invocation) Open(nodes NodeList, maxTTL, nodeTimeout time.Duration, o
 // leaves time for several attempts to extend it, as the library's default does.
 func NodeTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/4, time.Millisecond), ColdTimeout)
-}
-
-// CloseIn closes a Locker unless ctx has ended: Close would then wait for the node timeout.
-func CloseIn(ctx context.Context, l *redlock.Locker) {
-	if ctx.Err() == nil {
-		_ = l.Close(ctx)
-	}
-}
-
-// CloseSoon closes a Locker, and waits for its nodes at most for closeTimeout.
-func CloseSoon(l *redlock.Locker) { CloseWithin(l, CloseTimeout) }
-
-func CloseWithin(l *redlock.Locker, d time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	_ = l.Close(ctx) // the release has reported what could not be undone
 }

@@ -25,11 +25,9 @@ func (n NodeList) Users() (users []string) {
 	return users
 }
 
-var (
-	ErrNoNodes = errors.New("no nodes given by --nodes, REDLOCK_NODES, --nodes-file or REDLOCK_NODES_FILE; nodes inside this " +
-		"process, as the demo has them, would end with it, and a lock on them would protect nothing")
-	ErrEmbedded = errors.New("--embedded uses its own nodes and excludes --nodes and --nodes-file")
-)
+// ErrNoNodes reports that neither a flag nor a variable names nodes.
+var ErrNoNodes = errors.New("no nodes given by --nodes, REDLOCK_NODES, --nodes-file or REDLOCK_NODES_FILE; nodes inside this " +
+	"process, as the demo has them, would end with it, and a lock on them would protect nothing")
 
 // Nodes reads the list of nodes. A flag takes precedence over the variables. Two lists are
 // refused: clients that use different ones do not exclude each other.

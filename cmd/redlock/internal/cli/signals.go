@@ -22,6 +22,7 @@ var OtherSignals = []syscall.Signal{
 // the process and leave the lock to its TTL.
 type Signals chan os.Signal
 
+// Listen begins to receive the signals that end a program.
 func Listen() Signals {
 	in := make(Signals, 16)
 	in.Add(EndSignals)

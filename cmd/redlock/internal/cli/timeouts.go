@@ -30,6 +30,7 @@ var (
 	slowdown = 1
 )
 
+// Slowed returns a time of the demo or of a bench, longer in tests.
 func Slowed(d time.Duration) time.Duration { return time.Duration(slowdown) * d }
 
 // Lengthen makes all of them longer, for tests: a busy machine may stop a process for seconds.

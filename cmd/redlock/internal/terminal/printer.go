@@ -17,6 +17,7 @@ type Printer struct {
 // Color is a colour of text, as ANSI terminals number them.
 type Color string
 
+// The colours that are used.
 const (
 	Bold  Color = "1"
 	Faint Color = "2"
@@ -26,6 +27,7 @@ const (
 	Blue  Color = "36"
 )
 
+// In returns a text in a colour, unless there are none.
 func (p *Printer) In(i Color, text string) string {
 	if !p.Colors || i == "" || text == "" {
 		return text
@@ -33,8 +35,10 @@ func (p *Printer) In(i Color, text string) string {
 	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
 }
 
+// Line prints a line.
 func (p *Printer) Line(format string, args ...any) { _, _ = fmt.Fprintf(p.W, format+"\n", args...) }
 
+// Title prints the head of a part: its number, what it shows, and the point of it.
 func (p *Printer) Title(number int, text, point string) {
 	p.Line("\n %s  %s", p.In(Blue, strconv.Itoa(number)), p.In(Bold, text))
 	p.Line("    %s\n", p.In(Faint, point))
@@ -45,11 +49,12 @@ func (p *Printer) Row(what, format string, args ...any) {
 	p.Line("    %s%s", p.In(Faint, Pad(what, 11)), fmt.Sprintf(format, args...))
 }
 
-// Good prints a property that was shown to hold; bad prints one that was not.
+// Good prints a property that was shown to hold.
 func (p *Printer) Good(format string, args ...any) {
 	p.Line("    %s %s", p.In(Green, "✓"), fmt.Sprintf(format, args...))
 }
 
+// Bad prints a property that was not.
 func (p *Printer) Bad(format string, args ...any) {
 	p.Line("    %s %s", p.In(Red, "✗"), fmt.Sprintf(format, args...))
 }

@@ -19,6 +19,7 @@ type Line struct {
 	shown bool
 }
 
+// NewLine makes a line on a terminal. It returns nil if out is none.
 func NewLine(out *os.File) *Line {
 	if !IsTerminal(out) {
 		return nil

@@ -18,15 +18,17 @@ type tableRow struct {
 	span  bool // the last cell extends over the columns after it
 }
 
+// Row adds a row.
 func (g *Table) Row(i Color, sign string, cells ...string) {
 	g.rows = append(g.rows, tableRow{mark: sign, color: i, cells: cells})
 }
 
-// Spanning is a row whose last cell may be as long as it likes.
+// Spanning adds a row whose last cell may be as long as it likes.
 func (g *Table) Spanning(i Color, sign string, cells ...string) {
 	g.rows = append(g.rows, tableRow{mark: sign, color: i, cells: cells, span: true})
 }
 
+// Print prints the table.
 func (g *Table) Print(p *Printer) {
 	widths := g.widths()
 	for _, r := range g.rows {

@@ -19,6 +19,7 @@ type Terminal struct {
 	own int // this process's group
 }
 
+// Open returns the terminal that f is, or nil if it does not control this session.
 func Open(f *os.File) *Terminal {
 	fd := int(f.Fd())
 	if _, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil {

@@ -1,6 +1,4 @@
-//go:build unix && !aix && !solaris
-
-package main
+package cli
 
 import (
 	"context"
@@ -11,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
@@ -30,10 +27,10 @@ func endOfRun(t *testing.T, frozen int) (took time.Duration, err error) {
 			m.Freeze()
 		}
 		began := time.Now()
-		closing, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
+		closing, cancel := context.WithTimeout(context.Background(), CloseTimeout)
 		defer cancel()
-		err = releaseLock(closing, lock)
-		cli.CloseIn(closing, l)
+		err = Release(closing, lock)
+		CloseIn(closing, l)
 		took = time.Since(began)
 		time.Sleep(time.Minute) // what it left in the background comes to its end
 	})
@@ -58,7 +55,7 @@ func lockerInMemory(t *testing.T) (*redlock.Locker, []*fakeredis.Master) {
 		t.Cleanup(func() { _ = n.Close() }) // a command may end without the Close of its Locker
 		nodes, all = append(nodes, n), append(all, m)
 	}
-	l, err := redlock.New(nodes, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(cli.ColdTimeout))
+	l, err := redlock.New(nodes, redlock.WithClock(clock.Runtime()), redlock.WithNodeTimeout(ColdTimeout))
 	require.NoError(t, err)
 	return l, all
 }
@@ -82,17 +79,17 @@ func TestALockIsReleasedAtOnceIfAQuorumAnswers(t *testing.T) {
 func TestRunWaitsAtItsEndForFrozenNodesUntilTheCloseTimeout(t *testing.T) {
 	took, err := endOfRun(t, 1)
 	require.NoError(t, err)
-	require.Equal(t, cli.CloseTimeout, took)
+	require.Equal(t, CloseTimeout, took)
 
 	took, err = endOfRun(t, 2)
 	require.ErrorIs(t, err, errNotAllAnswered)
 	require.ErrorContains(t, err, "job: ")
-	require.Equal(t, cli.CloseTimeout, took, "and not the node timeout of %v", cli.ColdTimeout)
+	require.Equal(t, CloseTimeout, took, "and not the node timeout of %v", ColdTimeout)
 }
 
 // A refused attempt leaves an undo at the node that does not answer.
 func TestAcquireWaitsAtItsEndForAFrozenNodeForTheAnswerTimeoutOnly(t *testing.T) {
-	for exit, want := range map[int]time.Duration{cli.ExitOK: cli.AnswerTimeout, cli.ExitHeld: cli.CloseTimeout} {
+	for exit, want := range map[int]time.Duration{ExitOK: AnswerTimeout, ExitHeld: CloseTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			l, all := lockerInMemory(t)
 			require.NoError(t, l.Healthy(context.Background()))
@@ -101,16 +98,20 @@ func TestAcquireWaitsAtItsEndForAFrozenNodeForTheAnswerTimeoutOnly(t *testing.T)
 			for _, m := range all[:2] {
 				m.SetDelay(time.Millisecond) // the attempt is sent to the frozen node before the others decide it
 			}
-			holdAll(all, "job", token, time.Hour)
+			for _, m := range all {
+				m.Set("job", "anna:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
+			}
 			_, err := l.TryAcquire(context.Background(), "job", 10*time.Minute)
 			require.ErrorIs(t, err, redlock.ErrHeld)
-			setFree(all, "job")
+			for _, m := range all {
+				m.Del("job")
+			}
 			lock, err := l.TryAcquire(context.Background(), "job", 10*time.Minute)
 			require.NoError(t, err)
 			_, err = lock.Detach()
 			require.NoError(t, err)
 			began := time.Now()
-			closeAfterAcquire(l, exit)
+			CloseAfterAcquire(l, exit)
 			require.Equal(t, want, time.Since(began))
 			time.Sleep(time.Hour) // what it left in the background comes to its end
 		})
