@@ -13,7 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func acquireEntry() *cli.Subcommand {
+func Acquire() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:        "acquire [flags] NAME",
@@ -70,13 +70,13 @@ With --json it prints one object:
 
 func acquireFlags(f *pflag.FlagSet) cli.RunFunc {
 	// The pid is that of the script: this process has ended while the lock is held.
-	w := lockRequestFlags(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
+	w := New(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
 	return func(ctx context.Context, c *cli.Invocation) (exit int) {
 		var err error
 		if w.name, err = c.Name(); err != nil {
 			return c.Misused("%v", err)
 		}
-		if err := w.boundToCaller(c); err != nil {
+		if err := w.Read(c); err != nil {
 			return c.Misused("%v", err)
 		}
 		locker, err := w.open(c)

@@ -125,7 +125,7 @@ func (b *bench) prepare(c *cli.Invocation, inside bool) (nodes cli.NodeList, end
 	if b.guard, err = c.MaxTTL(); err != nil {
 		return nodes, nil, err
 	}
-	nodes, end, err = mastersOf(c, inside)
+	nodes, end, err = Nodes(c, inside)
 	if errors.Is(err, cli.ErrNoNodes) {
 		err = errors.New("no nodes given by --nodes or REDLOCK_NODES; --embedded measures nodes inside this process")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/query"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
@@ -88,11 +89,11 @@ func runBreak(ctx context.Context, c *cli.Invocation, yes bool) int {
 	if err != nil {
 		return c.Misused("%v", err)
 	}
-	group, err := openGroup(nodes)
+	group, err := query.Open(nodes)
 	if err != nil {
 		return c.Misused("%v", err)
 	}
-	defer group.close()
+	defer group.Close()
 	longest := cmp.Or(maxTTL, redlock.DefaultMaxTTL)
 	locker, err := c.Open(nodes, maxTTL, cli.NodeTimeout(longest))
 	if err != nil {
@@ -172,7 +173,7 @@ func (br *breaker) confirmed(inv *cli.Invocation) bool {
 
 // breaker takes one lock from its holder.
 type breaker struct {
-	group  *nodeGroup
+	group  *query.Group
 	locker *redlock.Locker
 	guard  cli.RestartGuard
 	// longest is the longest TTL that a lock can have.
@@ -224,8 +225,8 @@ func (br *breaker) find(ctx context.Context) error {
 			values[state.Value]++
 		}
 	}
-	need := br.group.need()
-	silent, most := len(all)-answered(errs), foreign
+	need := br.group.Need()
+	silent, most := len(all)-query.Answered(errs), foreign
 	for token, n := range values {
 		most = max(most, n)
 		if n >= need {
@@ -248,7 +249,7 @@ func (br *breaker) note(all []command.KeyState) {
 	br.holding, br.remaining = nil, 0
 	for i, state := range all {
 		if state.Value == br.token {
-			br.holding = append(br.holding, br.group.nodes[i].Name())
+			br.holding = append(br.holding, br.group.Nodes[i].Name())
 			br.remaining = max(br.remaining, state.TTL)
 		}
 	}
@@ -258,14 +259,14 @@ func (br *breaker) note(all []command.KeyState) {
 func (br *breaker) read(ctx context.Context) (all []command.KeyState, errs []error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cli.ColdTimeout)
 	defer cancel()
-	all, errs = make([]command.KeyState, len(br.group.nodes)), make([]error, len(br.group.nodes))
-	for i, a := range ask(groupOf(br.group.nodes...), br.key).answers(ctx) {
-		if errs[i] = a.err; a.err == nil {
-			all[i] = a.states[0]
+	all, errs = make([]command.KeyState, len(br.group.Nodes)), make([]error, len(br.group.Nodes))
+	for i, a := range query.Ask(query.VoteGroup(br.group.Nodes...), br.key).Answers(ctx) {
+		if errs[i] = a.Err; a.Err == nil {
+			all[i] = a.States[0]
 		}
 	}
-	if answered(errs) < br.group.need() {
-		return nil, nil, br.group.noQuorum(errs)
+	if err := br.group.Quorum(errs); err != nil {
+		return nil, nil, err
 	}
 	return all, errs, nil
 }
@@ -301,7 +302,7 @@ func (br *breaker) delete(ctx context.Context) (believes time.Duration, err erro
 	}
 	for i, err := range errs {
 		if err != nil {
-			br.unanswered = append(br.unanswered, br.group.nodes[i].Name())
+			br.unanswered = append(br.unanswered, br.group.Nodes[i].Name())
 		}
 	}
 	br.note(all) // the holder may have extended the lock since it was shown

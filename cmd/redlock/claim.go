@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func extendEntry() *cli.Subcommand {
+func Extend() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "extend [flags] CLAIM|-",
@@ -43,7 +43,7 @@ With --json it prints one object:
 	}
 }
 
-func releaseEntry() *cli.Subcommand {
+func Release() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:        "release [flags] CLAIM|-",

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/list"
 )
 
 // shells are the shells for which there is a completion script.
@@ -91,7 +92,7 @@ func completeName(inv *cli.Invocation, words []string, typed string) (names []co
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, name := range heldNames(inv.Command.Context(), nodes, inv.Prefix(), typed) {
+	for _, name := range list.HeldNames(inv.Command.Context(), nodes, inv.Prefix(), typed) {
 		if !strings.ContainsFunc(name, untyped) && !strings.HasPrefix(name, "-") {
 			names = append(names, name)
 		}

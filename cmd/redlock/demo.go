@@ -53,7 +53,7 @@ With --json it prints one object:
 // show is one run of the demo.
 type show struct {
 	*terminal.Printer
-	stage *stage
+	stage *Stage
 	clock clock.Clock
 	run   string   // in every name of this run
 	names []string // used so far
@@ -152,7 +152,7 @@ func (s *show) wrong(err error) {
 }
 
 // setStage makes a stage, on which a client can be made.
-func setStage(nodes cli.NodeList, prefix string) (*stage, error) {
+func setStage(nodes cli.NodeList, prefix string) (*Stage, error) {
 	st, err := findStage(nodes)
 	if err != nil {
 		return nil, err
@@ -168,11 +168,11 @@ func setStage(nodes cli.NodeList, prefix string) (*stage, error) {
 }
 
 // findStage makes a stage of the given nodes, or of three nodes in this process.
-func findStage(nodes cli.NodeList) (*stage, error) {
+func findStage(nodes cli.NodeList) (*Stage, error) {
 	if len(nodes.URLs) == 0 {
-		return ownStage()
+		return Own()
 	}
-	st, err := givenStage(nodes)
+	st, err := Given(nodes)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", redlock.ErrInvalid, err)
 	}

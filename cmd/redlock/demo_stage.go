@@ -14,8 +14,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// stage is the set of nodes that the demo uses: its own, or those of --nodes.
-type stage struct {
+// Stage is the set of nodes that the demo uses: its own, or those of --nodes.
+type Stage struct {
 	configs []pool.Config
 	lines   []*cuttableDialer
 	masters []*fakeredis.Master // nil with --nodes
@@ -23,9 +23,9 @@ type stage struct {
 	tls     cli.TLSConfig       // nil: as the URLs say
 }
 
-// ownStage starts three nodes in this process.
-func ownStage() (*stage, error) {
-	s := &stage{}
+// Own starts three nodes in this process.
+func Own() (*Stage, error) {
+	s := &Stage{}
 	for i := range 3 {
 		m, err := fakeredis.Start(fmt.Sprintf("node-%d", i+1))
 		if err != nil {
@@ -41,9 +41,9 @@ func ownStage() (*stage, error) {
 	return s, nil
 }
 
-// givenStage uses the nodes of --nodes.
-func givenStage(nodes cli.NodeList) (*stage, error) {
-	s := &stage{tls: nodes.TLS}
+// Given uses the nodes of --nodes.
+func Given(nodes cli.NodeList) (*Stage, error) {
+	s := &Stage{tls: nodes.TLS}
 	for _, u := range nodes.URLs {
 		if err := s.add(u); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func givenStage(nodes cli.NodeList) (*stage, error) {
 	return s, nil
 }
 
-func (s *stage) add(url string) error {
+func (s *Stage) add(url string) error {
 	cfg, err := pool.ParseURL(url)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *stage) add(url string) error {
 const stageTimeout = time.Second
 
 // client makes a program that uses locks: a Locker with connections of its own.
-func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker, end func(), err error) {
+func (s *Stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker, end func(), err error) {
 	var nodes []*pool.Node
 	closeAll := func() {
 		for _, n := range nodes {
@@ -100,13 +100,13 @@ func (s *stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 }
 
 // Embedded reports whether the nodes are inside this process.
-func (s *stage) Embedded() bool { return s.masters != nil }
+func (s *Stage) Embedded() bool { return s.masters != nil }
 
 // spare reports whether one node can fail and leave a quorum.
-func (s *stage) spare() bool { return len(s.configs)-1 >= quorum.Majority(len(s.configs)) }
+func (s *Stage) spare() bool { return len(s.configs)-1 >= quorum.Majority(len(s.configs)) }
 
 // fail makes a node fail for the clients of the demo. It does not touch a node of --nodes itself.
-func (s *stage) fail(i int) {
+func (s *Stage) fail(i int) {
 	if s.masters != nil {
 		s.masters[i].Stop()
 		return
@@ -115,7 +115,7 @@ func (s *stage) fail(i int) {
 }
 
 // mend ends a failure. An embedded node comes back empty, like a server without persistence.
-func (s *stage) mend(i int) error {
+func (s *Stage) mend(i int) error {
 	if s.masters != nil {
 		return s.masters[i].Restart(false)
 	}
@@ -124,7 +124,7 @@ func (s *stage) mend(i int) error {
 }
 
 // leftovers returns an error that names the keys that are left of these names.
-func (s *stage) leftovers(ctx context.Context, names []string) error {
+func (s *Stage) leftovers(ctx context.Context, names []string) error {
 	l, end, err := s.client("")
 	if err != nil {
 		return err
@@ -148,14 +148,14 @@ func (s *stage) leftovers(ctx context.Context, names []string) error {
 	return oneline.Join(all...)
 }
 
-func (s *stage) close() {
+func (s *Stage) close() {
 	for _, m := range s.masters {
 		m.Close()
 	}
 }
 
-// mastersOf returns the given nodes, or starts three in this process.
-func mastersOf(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func(), err error) {
+// Nodes returns the given nodes, or starts three in this process.
+func Nodes(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func(), err error) {
 	if !inside {
 		nodes, err = inv.Nodes()
 		return nodes, func() {}, err
@@ -163,7 +163,7 @@ func mastersOf(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func()
 	if inv.NodesGiven() {
 		return nodes, nil, errors.New("--embedded uses its own nodes and excludes --nodes and --nodes-file")
 	}
-	s, err := ownStage()
+	s, err := Own()
 	if err != nil {
 		return nodes, nil, err
 	}

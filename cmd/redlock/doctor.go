@@ -117,7 +117,7 @@ func (d *doctorCommand) examine(ctx context.Context, c *cli.Invocation) int {
 	case d.begins && d.admit:
 		return c.Misused("--begin-guard waits, and --admit skips the wait: give one of them")
 	}
-	nodes, end, err := mastersOf(c, d.inside)
+	nodes, end, err := Nodes(c, d.inside)
 	if err != nil {
 		return c.Misused("%v", err)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// lockRequest is the lock that `run` and `acquire` request.
-type lockRequest struct {
+// Request is the lock that `run` and `acquire` request.
+type Request struct {
 	name    string
-	ttl     time.Duration
+	TTL     time.Duration
 	wait    time.Duration
 	owner   string
 	noFence bool
@@ -29,16 +29,16 @@ type lockRequest struct {
 
 const (
 	defaultTTL = 30 * time.Second
-	noSkip     = -1
+	NoSkip     = -1
 )
 
-// lockRequestFlags defines the flags that both have in common. The default owner identifies the
+// New defines the flags that both have in common. The default owner identifies the
 // holder: this process, or the process that called it.
-func lockRequestFlags(f *pflag.FlagSet, owner, whose string) *lockRequest {
+func New(f *pflag.FlagSet, owner, whose string) *Request {
 	cli.NodeFlags(f)
 	cli.GuardFlag(f)
-	w := &lockRequest{skipStatus: noSkip}
-	cli.DurationVar(f, &w.ttl, "ttl", "", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
+	w := &Request{skipStatus: NoSkip}
+	cli.DurationVar(f, &w.TTL, "ttl", "", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
 		"less)")
 	cli.DurationVar(f, &w.wait, "wait", "w", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
 	f.StringVar(&w.owner, "owner", owner, "a `label` that other clients see (default: host/"+whose+")")
@@ -46,19 +46,19 @@ func lockRequestFlags(f *pflag.FlagSet, owner, whose string) *lockRequest {
 	return w
 }
 
-// boundToCaller reads the nodes and the guard, and checks what the library cannot know. The library
+// Read reads the nodes and the guard, and checks what the library cannot know. The library
 // checks the TTL.
-func (req *lockRequest) boundToCaller(c *cli.Invocation) (err error) {
+func (req *Request) Read(c *cli.Invocation) (err error) {
 	if req.NodeList, err = c.Nodes(); err != nil {
 		return err
 	}
 	if req.guard, err = c.MaxTTL(); err != nil {
 		return err
 	}
-	if req.ttl == -1 {
-		req.ttl = defaultTTL
+	if req.TTL == -1 {
+		req.TTL = defaultTTL
 		if req.guard > 0 {
-			req.ttl = min(req.ttl, req.guard)
+			req.TTL = min(req.TTL, req.guard)
 		}
 	}
 	if req.wait < 0 {
@@ -68,9 +68,9 @@ func (req *lockRequest) boundToCaller(c *cli.Invocation) (err error) {
 }
 
 // open makes the Locker, and the line that shows the wait.
-func (req *lockRequest) open(c *cli.Invocation) (*redlock.Locker, error) {
+func (req *Request) open(c *cli.Invocation) (*redlock.Locker, error) {
 	req.status = newWaitStatus(c.Stderr, req.name)
-	shortest := req.ttl // that the nodes keep a key
+	shortest := req.TTL // that the nodes keep a key
 	if req.minHold > 0 {
 		shortest = min(shortest, req.minHold)
 	}

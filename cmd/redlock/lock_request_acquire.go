@@ -11,7 +11,7 @@ import (
 
 // acquire acquires the lock, or reports why it could not. SIGINT and the other end signals end the
 // wait.
-func (req *lockRequest) acquire(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, in cli.Signals, opts ...redlock.LockOption) (*redlock.Lock, error) {
+func (req *Request) acquire(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, in cli.Signals, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	ctx, stop := in.Until(ctx)
 	defer stop()
 	lock, err := req.tryThenWait(ctx, c, locker, opts)
@@ -40,9 +40,9 @@ func (req *lockRequest) acquire(ctx context.Context, c *cli.Invocation, locker *
 // the lock. A job that every machine skips in silence would be missed, so it needs one owner on a
 // quorum: after a split vote, or where dead contenders left keys, perhaps no client holds the lock. A
 // key without an expiry is not a lock. The job would be skipped forever.
-func (req *lockRequest) skips(err error) bool {
+func (req *Request) skips(err error) bool {
 	var qe *redlock.QuorumError
-	if req.skipStatus == noSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
+	if req.skipStatus == NoSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
 		return false
 	}
 	copies := make(map[string]int)
@@ -61,7 +61,7 @@ func (req *lockRequest) skips(err error) bool {
 }
 
 // refusal returns the exit status for an error of acquire.
-func (req *lockRequest) refusal(err error) int {
+func (req *Request) refusal(err error) int {
 	if req.skips(err) {
 		return req.skipStatus
 	}
@@ -69,11 +69,11 @@ func (req *lockRequest) refusal(err error) int {
 }
 
 // tryThenWait makes one attempt and then waits, so that a person sees the reason for the wait.
-func (req *lockRequest) tryThenWait(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
+func (req *Request) tryThenWait(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, opts []redlock.LockOption) (*redlock.Lock, error) {
 	g := cli.RestartGuard{Locker: locker, MaxTTL: req.guard}
 	var lock *redlock.Lock
 	attempt := func(ctx context.Context) (err error) {
-		lock, err = locker.TryAcquire(ctx, req.name, req.ttl, opts...)
+		lock, err = locker.TryAcquire(ctx, req.name, req.TTL, opts...)
 		return err
 	}
 	notBegun := g.BegunFor(ctx, attempt)
@@ -93,7 +93,7 @@ func (req *lockRequest) tryThenWait(ctx context.Context, c *cli.Invocation, lock
 	if notBegun = g.Await(ctx, notBegun); notBegun != nil {
 		return nil, notBegun
 	}
-	lock, waitErr := locker.Acquire(ctx, req.name, req.ttl, opts...)
+	lock, waitErr := locker.Acquire(ctx, req.name, req.TTL, opts...)
 	switch {
 	case !errors.Is(waitErr, context.DeadlineExceeded):
 	case !decided(waitErr):

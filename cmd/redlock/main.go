@@ -7,6 +7,10 @@
 //	process    the processes of `run`: the command, its group, the reaper
 //	terminal   output for people
 //	cli        what every subcommand needs
+//	query      queries without a Locker
+//	watch      --watch of `status` and `list`
+//	status     `status`
+//	list       `list`
 //
 // The files:
 //
@@ -20,9 +24,7 @@
 //	job_control.go                                 job control
 //	unsupported.go                                 `run` where it is not available
 //	acquire.go, claim.go                           `acquire`, `extend` and `release`
-//	status.go, status_text.go, watch.go            `status`
-//	list.go, list_text.go, break.go                `list` and `break`
-//	node_group.go, broadcast.go                    queries without a Locker
+//	break.go                                       `break`
 //	doctor.go, doctor_text.go, doctor_votes.go     `doctor`
 //	begin.go                                       `doctor --begin-guard`
 //	bench.go, bench_sample.go, bench_text.go       `bench`, with histogram.go
@@ -53,7 +55,7 @@ func execute(ctx context.Context, args, env []string, stdin, stdout, stderr *os.
 
 // dispatch runs the subcommand that the words name.
 func dispatch(ctx context.Context, inv *cli.Invocation, args []string) int {
-	if exit, ok := runMode(inv, args); ok {
+	if exit, ok := Mode(inv, args); ok {
 		return exit
 	}
 	inv.JSON = wantsJSON(args)

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/list"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/status"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
 
@@ -76,7 +78,7 @@ func unknownCommand(root *cobra.Command, words []string) error {
 // commands are the subcommands.
 func commands() []*cli.Subcommand {
 	return []*cli.Subcommand{
-		demoEntry(), runEntry(), acquireEntry(), extendEntry(), releaseEntry(),
-		statusEntry(), listEntry(), breakEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
+		demoEntry(), runEntry(), Acquire(), Extend(), Release(),
+		status.Subcommand(), list.Subcommand(), breakEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/process"
 )
 
-// runMode is the main function of the processes that `run` starts from this file: the one that becomes
+// Mode is the main function of the processes that `run` starts from this file: the one that becomes
 // COMMAND, and the reaper. ok is false if this process is neither.
-func runMode(inv *cli.Invocation, args []string) (exit int, ok bool) {
+func Mode(inv *cli.Invocation, args []string) (exit int, ok bool) {
 	switch {
 	case len(args) == 0:
 		return 0, false

@@ -20,7 +20,7 @@ import (
 
 // runOptions holds the flags and words of one call of `run`.
 type runOptions struct {
-	*lockRequest
+	*Request
 	grace   time.Duration
 	token   bool   // pass the lock's token to COMMAND
 	program string // the path at which COMMAND was found
@@ -28,11 +28,11 @@ type runOptions struct {
 }
 
 func newRunOptions(f *pflag.FlagSet) *runOptions {
-	p := &runOptions{lockRequest: lockRequestFlags(f, command.ProcessLabel(os.Getpid()), "pid")}
+	p := &runOptions{Request: New(f, command.ProcessLabel(os.Getpid()), "pid")}
 	cli.DurationVar(f, &p.grace, "grace", "", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
 	cli.DurationVar(f, &p.minHold, "min-hold", "", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
-	f.IntVar(&p.skipStatus, "skip-status", noSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
+	f.IntVar(&p.skipStatus, "skip-status", NoSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
 		"(default: 75, with a message)")
 	f.BoolVar(&p.token, "export-token", false, "pass the lock's token to COMMAND in REDLOCK_TOKEN, which can release the lock")
 	return p
@@ -67,31 +67,31 @@ const (
 
 // checkBounds checks the limits that the library does not know.
 func (o *runOptions) checkBounds(c *cli.Invocation) error {
-	if err := o.boundToCaller(c); err != nil {
+	if err := o.Read(c); err != nil {
 		return err
 	}
 	if o.grace == -1 {
-		o.grace = min(maxGrace, o.ttl/3)
+		o.grace = min(maxGrace, o.TTL/3)
 	}
-	if o.grace < 0 || o.grace > o.ttl/2 {
-		return errors.New("--grace must be from 0 to half of --ttl: " + (o.ttl / 2).String())
+	if o.grace < 0 || o.grace > o.TTL/2 {
+		return errors.New("--grace must be from 0 to half of --ttl: " + (o.TTL / 2).String())
 	}
 	if o.minHold < 0 {
 		return errors.New("--min-hold can't be negative")
 	}
-	if o.skipStatus < noSkip || o.skipStatus > 255 {
+	if o.skipStatus < NoSkip || o.skipStatus > 255 {
 		return errors.New("--skip-status must be from 0 to 255")
 	}
 	return nil
 }
 
 // slack returns how long before the end of the validity the group is killed.
-func (o *runOptions) slack() time.Duration { return min(maxSlack, o.ttl/20) }
+func (o *runOptions) slack() time.Duration { return min(maxSlack, o.TTL/20) }
 
 // margin returns how long before the end of the validity the command gets SIGTERM. It is at most
 // half of the TTL, which leaves time to extend the lock, and at least what WithStopMargin demands.
 func (o *runOptions) margin() time.Duration {
-	return max(time.Millisecond, min(o.grace+o.slack(), o.ttl/2))
+	return max(time.Millisecond, min(o.grace+o.slack(), o.TTL/2))
 }
 
 // options returns the options of the lock.

@@ -39,7 +39,7 @@ func TestWordsOfARunAreReadUpToTheDashes(t *testing.T) {
 	t.Parallel()
 	p := planOf(t, "--ttl", "20s", "n", "--wait=0", "--", "sh", "--ttl", "--", "-c")
 	require.Equal(t, "n", p.name)
-	require.Equal(t, 20*time.Second, p.ttl)
+	require.Equal(t, 20*time.Second, p.TTL)
 	require.Zero(t, p.wait)
 	require.Equal(t, []string{"sh", "--ttl", "--", "-c"}, p.command)
 	require.Equal(t, []string{"redis://a", "redis://b"}, p.URLs)
@@ -48,10 +48,10 @@ func TestWordsOfARunAreReadUpToTheDashes(t *testing.T) {
 
 func TestTheTTLIs30sUnlessTheGuardAllowsLess(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, 30*time.Second, planOf(t, "n", "--", "sh").ttl)
-	require.Equal(t, 30*time.Second, planOf(t, "n", "--guard", "1m", "--", "sh").ttl)
-	require.Equal(t, 5*time.Second, planOf(t, "n", "--guard", "5s", "--", "sh").ttl)
-	require.Equal(t, 20*time.Second, planOf(t, "n", "--guard", "5s", "--ttl", "20s", "--", "sh").ttl) // refused later
+	require.Equal(t, 30*time.Second, planOf(t, "n", "--", "sh").TTL)
+	require.Equal(t, 30*time.Second, planOf(t, "n", "--guard", "1m", "--", "sh").TTL)
+	require.Equal(t, 5*time.Second, planOf(t, "n", "--guard", "5s", "--", "sh").TTL)
+	require.Equal(t, 20*time.Second, planOf(t, "n", "--guard", "5s", "--ttl", "20s", "--", "sh").TTL) // refused later
 }
 
 func TestTheGraceIsAThirdOfTheTTLAndAtMost5s(t *testing.T) {

@@ -116,7 +116,7 @@ func TestMastersAreReachedByTLSWithAPrivateAuthorityAndAClientCertificate(t *tes
 	require.Equal(t, silent, invokeWith(t, text, env, append([]string{"release", "-"}, good...)...))
 	require.Equal(t, cli.ExitOK, invoke(t, env, append([]string{"doctor"}, good...)...).status)
 	require.Equal(t, cli.ExitOK, invoke(t, env, append([]string{"bench", "--count", "3"}, good...)...).status)
-	s, err := givenStage(cli.NodeList{URLs: urls, TLS: p.config})
+	s, err := Given(cli.NodeList{URLs: urls, TLS: p.config})
 	require.NoError(t, err)
 	l, end, err := s.client("demo")
 	require.NoError(t, err)

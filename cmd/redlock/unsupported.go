@@ -19,4 +19,4 @@ func runFlags(*pflag.FlagSet) cli.RunFunc {
 	}
 }
 
-func runMode(*cli.Invocation, []string) (exit int, ok bool) { return 0, false }
+func Mode(*cli.Invocation, []string) (exit int, ok bool) { return 0, false }

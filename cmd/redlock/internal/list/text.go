@@ -1,4 +1,4 @@
-package main
+package list
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
-// print prints the names as a table, and what the list is worth.
-func (s *search) print(p *terminal.Printer) {
+// Print prints the names as a table, and what the list is worth.
+func (s *search) Print(p *terminal.Printer) {
 	if s.failed != nil {
 		p.Line("%s Nothing is listed: %s", p.In(terminal.Red, "✗"), cli.WithoutPrefix(s.failed))
 		return
@@ -37,7 +37,7 @@ func (s *search) print(p *terminal.Printer) {
 	}
 	for i, err := range s.errs {
 		if err != nil {
-			p.Line("%s %s was not searched: %s", p.In(terminal.Red, "✗"), s.group.nodes[i].Name(), oneline.Text(err))
+			p.Line("%s %s was not searched: %s", p.In(terminal.Red, "✗"), s.group.Nodes[i].Name(), oneline.Text(err))
 		}
 	}
 	p.Line("%s. This is no snapshot: locks come and go while the nodes are searched.", s.summary())
@@ -89,8 +89,8 @@ type nodeListJSON struct {
 	Error string `json:"error,omitempty"`
 }
 
-// changes returns the names with their holders and fences, and the nodes that answered.
-func (s *search) changes() string {
+// Changes returns the names with their holders and fences, and the nodes that answered.
+func (s *search) Changes() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %v", s.failed != nil, s.cut)
 	for _, l := range s.names {
@@ -102,7 +102,8 @@ func (s *search) changes() string {
 	return b.String()
 }
 
-func (s *search) object(at *time.Time) any {
+// Object returns the form for programs.
+func (s *search) Object(at *time.Time) any {
 	out := listJSON{At: at, Complete: s.cut == nil && s.failed == nil, Names: []nameJSON{}}
 	for _, l := range s.names {
 		j := nameJSON{Name: l.name, State: "unclear", Owner: l.owner, ID: l.id, Fence: l.fence}
@@ -114,7 +115,7 @@ func (s *search) object(at *time.Time) any {
 		}
 		out.Names = append(out.Names, j)
 	}
-	for i, n := range s.group.nodes {
+	for i, n := range s.group.Nodes {
 		j := nodeListJSON{Node: n.Name()}
 		if err := s.errs[i]; err != nil {
 			j.Error = oneline.Text(err)

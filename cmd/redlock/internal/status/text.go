@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"cmp"
@@ -15,7 +15,8 @@ import (
 // statusView is an answer to a status query.
 type statusView redlock.Status
 
-func (s *statusView) print(p *terminal.Printer) {
+// Print prints the holder, and a table of the nodes.
+func (s *statusView) Print(p *terminal.Printer) {
 	name := p.In(terminal.Bold, oneline.Printable(s.Name))
 	switch stateOf((*redlock.Status)(s)) {
 	case held:
@@ -61,8 +62,8 @@ type nodeStatusJSON struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// changes returns the state, the holder, the nodes that hold the key and the nodes that answer.
-func (s *statusView) changes() string {
+// Changes returns the state, the holder, the nodes that hold the key and the nodes that answer.
+func (s *statusView) Changes() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %v %q %s", stateOf((*redlock.Status)(s)), s.Held, s.Owner, s.ID)
 	for _, n := range s.Nodes {
@@ -71,7 +72,8 @@ func (s *statusView) changes() string {
 	return b.String()
 }
 
-func (s *statusView) object(at *time.Time) any {
+// Object returns the form for programs.
+func (s *statusView) Object(at *time.Time) any {
 	out := statusJSON{At: at, Name: s.Name, State: stateOf((*redlock.Status)(s))}
 	if s.Held {
 		out.Owner, out.ID, out.LeftMS = &s.Owner, s.ID, cli.Milliseconds(s.Remaining)

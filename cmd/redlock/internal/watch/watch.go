@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"bytes"
@@ -24,47 +24,48 @@ const (
 
 var errInterval = fmt.Errorf("--interval must be from %v to %v", minInterval, maxInterval)
 
-// watchFlags are the flags of what can be watched.
-type watchFlags struct {
-	on       *bool
+// Flags are the flags of what can be watched.
+type Flags struct {
+	On       *bool
 	interval *time.Duration
 }
 
-func newWatchFlags(f *pflag.FlagSet) watchFlags {
-	return watchFlags{
-		on:       f.BoolP("watch", "w", false, "repeat the query, and show what changes"),
+// NewFlags defines the flags.
+func NewFlags(f *pflag.FlagSet) Flags {
+	return Flags{
+		On:       f.BoolP("watch", "w", false, "repeat the query, and show what changes"),
 		interval: cli.DurationFlag(f, "interval", time.Second, "the pause between two queries, from 100ms to 1h (default: 1s)"),
 	}
 }
 
-// check returns what is wrong with the flags.
-func (w watchFlags) check() error {
+// Check returns what is wrong with the flags.
+func (w Flags) Check() error {
 	if *w.interval < minInterval || *w.interval > maxInterval {
 		return errInterval
 	}
 	return nil
 }
 
-// view is the answer to a query that is repeated.
-type view interface {
+// View is the answer to a query that is repeated.
+type View interface {
 	// changes returns a text that differs from that of the answer before if something has changed.
-	changes() string
-	print(p *terminal.Printer)
+	Changes() string
+	Print(p *terminal.Printer)
 	// object returns the form for programs. at is the time of the query; nil: the query is not repeated.
-	object(at *time.Time) any
+	Object(at *time.Time) any
 }
 
 // watcher repeats a query.
 type watcher struct {
 	c        *cli.Invocation
 	interval time.Duration
-	query    func(ctx context.Context) (view, error) // after an error without a view the watch ends
-	show     func(view) error
+	query    func(ctx context.Context) (View, error) // after an error without a view the watch ends
+	show     func(View) error
 	last     string // what has changed when it was shown last
 }
 
-// runWatch repeats a query until a signal arrives, or until the reader of the output is gone.
-func runWatch(ctx context.Context, c *cli.Invocation, flags watchFlags, query func(ctx context.Context) (view, error)) int {
+// Run repeats a query until a signal arrives, or until the reader of the output is gone.
+func Run(ctx context.Context, c *cli.Invocation, flags Flags, query func(ctx context.Context) (View, error)) int {
 	w := &watcher{c: c, query: query, interval: *flags.interval}
 	switch {
 	case c.JSON:
@@ -105,9 +106,9 @@ func (w *watcher) watch(ctx context.Context) int {
 }
 
 // news prints only what differs from the last output.
-func (w *watcher) news(show func(view) error) func(view) error {
-	return func(v view) error {
-		now := v.changes()
+func (w *watcher) news(show func(View) error) func(View) error {
+	return func(v View) error {
+		now := v.Changes()
 		if now == w.last {
 			return nil
 		}
@@ -116,16 +117,16 @@ func (w *watcher) news(show func(view) error) func(view) error {
 	}
 }
 
-func (w *watcher) object(v view) error {
+func (w *watcher) object(v View) error {
 	at := time.Now().UTC().Round(time.Millisecond)
 	e := json.NewEncoder(w.c.Stdout)
 	e.SetEscapeHTML(false)
-	return e.Encode(v.object(&at))
+	return e.Encode(v.Object(&at))
 }
 
-func (w *watcher) block(v view) error {
+func (w *watcher) block(v View) error {
 	var b bytes.Buffer
-	v.print(&terminal.Printer{W: &b})
+	v.Print(&terminal.Printer{W: &b})
 	b.WriteByte('\n')
 	between := "  "
 	if bytes.HasPrefix(b.Bytes(), []byte(" ")) {
@@ -143,10 +144,10 @@ type liveScreen struct {
 	lines  int // lines on the screen
 }
 
-func (r *liveScreen) show(v view) error {
+func (r *liveScreen) show(v View) error {
 	var b bytes.Buffer
 	p := &terminal.Printer{W: &b, Colors: r.colors}
-	v.print(p)
+	v.Print(p)
 	p.Line("\n%s", p.In(terminal.Faint, fmt.Sprintf("every %v; Ctrl-C ends it", r.every)))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if width, rows, ok := terminal.WindowSize(r.out.File); ok {

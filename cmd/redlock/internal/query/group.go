@@ -1,4 +1,4 @@
-package main
+package query
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// nodeGroup is nodes of its own, without a Locker. `list` and `break` read through it what a Locker does
+// Group is nodes of its own, without a Locker. `list` and `break` read through it what a Locker does
 // not show: keys by a pattern, and tokens.
-type nodeGroup struct {
-	nodes  []command.Voter
-	tagged bool // a node is a Redis Cluster, so fence counters have a hash tag
+type Group struct {
+	Nodes  []command.Voter
+	Tagged bool // a node is a Redis Cluster, so fence counters have a hash tag
 }
 
-// openGroup opens the nodes. It refuses what redlock.Open refuses.
-func openGroup(n cli.NodeList) (*nodeGroup, error) {
+// Open opens the nodes. It refuses what redlock.Open refuses.
+func Open(n cli.NodeList) (*Group, error) {
 	configs := make([]pool.Config, len(n.URLs))
 	for i, url := range n.URLs {
 		cfg, err := pool.ParseURL(url)
@@ -41,31 +41,33 @@ func openGroup(n cli.NodeList) (*nodeGroup, error) {
 	if _, err := nodelist.Names(configs); err != nil {
 		return nil, err
 	}
-	g, member := &nodeGroup{}, &command.Membership{Clock: clock.System(), Servers: command.NewServers()}
+	g, member := &Group{}, &command.Membership{Clock: clock.System(), Servers: command.NewServers()}
 	for _, cfg := range configs {
 		opened, err := pool.Open(cfg)
 		if err != nil {
-			g.close()
+			g.Close()
 			return nil, err
 		}
 		node := command.FromPool(opened)
 		_ = node.Join(member) // nothing else knows the node
-		g.nodes = append(g.nodes, node)
-		g.tagged = g.tagged || node.Kind().Cluster
+		g.Nodes = append(g.Nodes, node)
+		g.Tagged = g.Tagged || node.Kind().Cluster
 	}
 	return g, nil
 }
 
-func (g *nodeGroup) close() {
-	for _, n := range g.nodes {
+// Close closes the nodes.
+func (g *Group) Close() {
+	for _, n := range g.Nodes {
 		_ = n.Close()
 	}
 }
 
-func (g *nodeGroup) need() int { return quorum.Majority(len(g.nodes)) }
+// Need returns how many nodes are a quorum.
+func (g *Group) Need() int { return quorum.Majority(len(g.Nodes)) }
 
-// groupOf returns the group of some nodes, as votes are sent to.
-func groupOf(nodes ...command.Voter) *vote.Group {
+// VoteGroup returns the group of some nodes, as votes are sent to.
+func VoteGroup(nodes ...command.Voter) *vote.Group {
 	all := make([]command.Node, len(nodes))
 	for i, n := range nodes {
 		all[i] = n
@@ -73,9 +75,9 @@ func groupOf(nodes ...command.Voter) *vote.Group {
 	return vote.NewGroup(&vote.Group{Nodes: all, Clock: clock.System()})
 }
 
-// ask sends a query for the values of keys to each node of a group. The answers count for no lock.
+// Ask sends a query for the values of keys to each node of a group. The answers count for no lock.
 // On a Redis Cluster all keys must have one slot.
-func ask(g *vote.Group, keys ...string) *broadcast {
+func Ask(g *vote.Group, keys ...string) *Broadcast {
 	t := &command.LockArgs{}
 	t.Set(keys, "")
 	end := g.Clock.Now().Add(cli.ColdTimeout)
@@ -85,49 +87,52 @@ func ask(g *vote.Group, keys ...string) *broadcast {
 	})
 }
 
-// keyAnswer is what one node answers about keys.
-type keyAnswer struct {
-	states []command.KeyState // in the order of the keys
-	err    error
+// Answer is what one node answers about keys.
+type Answer struct {
+	States []command.KeyState // in the order of the keys
+	Err    error
 }
 
 // Answers waits until every node has answered, or until ctx ends.
-func (b *broadcast) answers(ctx context.Context) []keyAnswer {
+func (b *Broadcast) Answers(ctx context.Context) []Answer {
 	select {
 	case <-b.done:
 	case <-ctx.Done():
 	}
 	replies := b.snapshot()
-	all := make([]keyAnswer, len(replies))
+	all := make([]Answer, len(replies))
 	for i, r := range replies {
 		switch {
 		case r == nil:
-			all[i].err = redlock.ErrNodeTimeout
+			all[i].Err = redlock.ErrNodeTimeout
 		case r.Outcome == command.Granted:
-			all[i].states = r.KeyStates
+			all[i].States = r.KeyStates
 		case r.Err != nil:
-			all[i].err = r.Err
+			all[i].Err = r.Err
 		default:
-			all[i].err = fmt.Errorf("answer: %v", r.Outcome)
+			all[i].Err = fmt.Errorf("answer: %v", r.Outcome)
 		}
 	}
 	return all
 }
 
-// noQuorum returns an error that matches redlock.ErrNoQuorum, with the errors of the nodes that
-// failed. errs has one entry for each node, nil for those that answered.
-func (g *nodeGroup) noQuorum(errs []error) error {
+// Quorum returns an error that matches redlock.ErrNoQuorum unless a quorum has answered, with the errors of the
+// nodes that failed. errs has one entry for each node, nil for those that answered.
+func (g *Group) Quorum(errs []error) error {
+	if Answered(errs) >= g.Need() {
+		return nil
+	}
 	var failed []error
 	for i, err := range errs {
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", g.nodes[i].Name(), err))
+			failed = append(failed, fmt.Errorf("%s: %w", g.Nodes[i].Name(), err))
 		}
 	}
 	return fmt.Errorf("%w: %w", redlock.ErrNoQuorum, oneline.Join(failed...))
 }
 
-// answered counts the nodes without an error.
-func answered(errs []error) (n int) {
+// Answered counts the nodes without an error.
+func Answered(errs []error) (n int) {
 	for _, err := range errs {
 		if err == nil {
 			n++

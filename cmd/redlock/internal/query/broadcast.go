@@ -1,4 +1,4 @@
-package main
+package query
 
 import (
 	"sync"
@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// broadcast is a request to every node whose answers are collected without a vote.
-type broadcast struct {
+// Broadcast is a request to every node whose answers are collected without a vote.
+type Broadcast struct {
 	reqs []command.Request
 	cmds []command.Command
 	done chan struct{} // closed when every node has answered
@@ -19,9 +19,9 @@ type broadcast struct {
 }
 
 // newBroadcast submits to each node the request that fill makes.
-func newBroadcast(g *vote.Group, fill func(r *command.Request)) *broadcast {
+func newBroadcast(g *vote.Group, fill func(r *command.Request)) *Broadcast {
 	n := len(g.Nodes)
-	b := &broadcast{
+	b := &Broadcast{
 		reqs: make([]command.Request, n), cmds: make([]command.Command, n), done: make(chan struct{}),
 		replies: make([]*command.Reply, n), pending: n,
 	}
@@ -35,14 +35,14 @@ func newBroadcast(g *vote.Group, fill func(r *command.Request)) *broadcast {
 }
 
 // snapshot returns a copy of the answers so far, nil for a node that has not answered.
-func (b *broadcast) snapshot() []*command.Reply {
+func (b *Broadcast) snapshot() []*command.Reply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]*command.Reply(nil), b.replies...)
 }
 
 // collector is the nodes' view of a broadcast.
-type collector broadcast
+type collector Broadcast
 
 // Answer records one node's answer.
 func (b *collector) Answer(c *command.Command, r command.Reply) {

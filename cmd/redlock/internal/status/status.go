@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -8,11 +8,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/watch"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func statusEntry() *cli.Subcommand {
+// Subcommand returns `status`.
+func Subcommand() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "status [flags] NAME",
@@ -61,13 +63,13 @@ With --json it prints one object, and with --watch one per line:
 
 func statusFlags(f *pflag.FlagSet) cli.RunFunc {
 	cli.NodeFlags(f)
-	watch := newWatchFlags(f)
+	watching := watch.NewFlags(f)
 	return func(ctx context.Context, c *cli.Invocation) int {
 		name, err := c.Name()
 		if err != nil {
 			return c.Misused("%v", err)
 		}
-		if err := watch.check(); err != nil {
+		if err := watching.Check(); err != nil {
 			return c.Misused("%v", err)
 		}
 		nodes, err := c.Nodes()
@@ -79,8 +81,8 @@ func statusFlags(f *pflag.FlagSet) cli.RunFunc {
 			return c.Misused("%v", err)
 		}
 		defer cli.CloseSoon(locker)
-		if *watch.on {
-			return runWatch(ctx, c, watch, func(ctx context.Context) (view, error) {
+		if *watching.On {
+			return watch.Run(ctx, c, watching, func(ctx context.Context) (watch.View, error) {
 				s, err := locker.Inspect(ctx, name)
 				if s == nil {
 					return nil, err
@@ -99,9 +101,9 @@ func statusOnce(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, 
 		c.Fail(err, "%v", err)
 		return cli.Refusal(err)
 	case c.JSON:
-		c.Result = (*statusView)(s).object(nil)
+		c.Result = (*statusView)(s).Object(nil)
 	default:
-		(*statusView)(s).print(c.Printer())
+		(*statusView)(s).Print(c.Printer())
 	}
 	if err != nil {
 		c.Fail(err, "%v", err)
