@@ -9,8 +9,12 @@
 //	cli        what every subcommand needs
 //	query      queries without a Locker
 //	watch      --watch of `status` and `list`
+//	stage      the nodes of the demo, and of --embedded
 //	status     `status`
 //	list       `list`
+//	doctor     `doctor`
+//	bench      `bench`
+//	demo       `demo`
 //
 // The files:
 //
@@ -25,10 +29,6 @@
 //	unsupported.go                                 `run` where it is not available
 //	acquire.go, claim.go                           `acquire`, `extend` and `release`
 //	break.go                                       `break`
-//	doctor.go, doctor_text.go, doctor_votes.go     `doctor`
-//	begin.go                                       `doctor --begin-guard`
-//	bench.go, bench_sample.go, bench_text.go       `bench`, with histogram.go
-//	demo.go, demo_*.go, cuttable_dialer.go         `demo`
 package main
 
 import (

@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/bench"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/demo"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/list"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/status"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
@@ -78,7 +81,7 @@ func unknownCommand(root *cobra.Command, words []string) error {
 // commands are the subcommands.
 func commands() []*cli.Subcommand {
 	return []*cli.Subcommand{
-		demoEntry(), runEntry(), Acquire(), Extend(), Release(),
-		status.Subcommand(), list.Subcommand(), breakEntry(), doctorEntry(), benchEntry(), completionEntry(), versionEntry(),
+		demo.Subcommand(), runEntry(), Acquire(), Extend(), Release(),
+		status.Subcommand(), list.Subcommand(), breakEntry(), doctor.Subcommand(), bench.Subcommand(), completionEntry(), versionEntry(),
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/stage"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
@@ -116,9 +117,9 @@ func TestMastersAreReachedByTLSWithAPrivateAuthorityAndAClientCertificate(t *tes
 	require.Equal(t, silent, invokeWith(t, text, env, append([]string{"release", "-"}, good...)...))
 	require.Equal(t, cli.ExitOK, invoke(t, env, append([]string{"doctor"}, good...)...).status)
 	require.Equal(t, cli.ExitOK, invoke(t, env, append([]string{"bench", "--count", "3"}, good...)...).status)
-	s, err := Given(cli.NodeList{URLs: urls, TLS: p.config})
+	s, err := stage.Open(cli.NodeList{URLs: urls, TLS: p.config}, "")
 	require.NoError(t, err)
-	l, end, err := s.client("demo")
+	l, end, err := s.Client("demo")
 	require.NoError(t, err)
 	eventually(t, "the nodes answer within a stage's node timeout", func() bool { return l.Healthy(t.Context()) == nil })
 	end()

@@ -1,4 +1,4 @@
-package main
+package stage
 
 import (
 	"context"
@@ -16,33 +16,53 @@ import (
 
 // Stage is the set of nodes that the demo uses: its own, or those of --nodes.
 type Stage struct {
-	configs []pool.Config
+	Configs []pool.Config
 	lines   []*cuttableDialer
 	masters []*fakeredis.Master // nil with --nodes
 	prefix  string              // of all keys
 	tls     cli.TLSConfig       // nil: as the URLs say
 }
 
-// Own starts three nodes in this process.
-func Own() (*Stage, error) {
+// Open makes a stage of the given nodes, or of three nodes in this process, on which clients can be made.
+func Open(nodes cli.NodeList, prefix string) (s *Stage, err error) {
+	if len(nodes.URLs) == 0 {
+		s, err = own()
+	} else if s, err = given(nodes); err != nil {
+		err = fmt.Errorf("%w: %w", redlock.ErrInvalid, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.prefix = prefix
+	_, end, err := s.Client("")
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	end()
+	return s, nil
+}
+
+// own starts three nodes in this process.
+func own() (*Stage, error) {
 	s := &Stage{}
 	for i := range 3 {
 		m, err := fakeredis.Start(fmt.Sprintf("node-%d", i+1))
 		if err != nil {
-			s.close()
+			s.Close()
 			return nil, err
 		}
 		s.masters = append(s.masters, m)
 		if err := s.add(m.URL() + "?name=" + m.Name()); err != nil {
-			s.close()
+			s.Close()
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// Given uses the nodes of --nodes.
-func Given(nodes cli.NodeList) (*Stage, error) {
+// given uses the nodes of --nodes.
+func given(nodes cli.NodeList) (*Stage, error) {
 	s := &Stage{tls: nodes.TLS}
 	for _, u := range nodes.URLs {
 		if err := s.add(u); err != nil {
@@ -65,7 +85,7 @@ func (s *Stage) add(url string) error {
 	}
 	l := &cuttableDialer{}
 	cfg.Dial = l.dial
-	s.configs, s.lines = append(s.configs, cfg), append(s.lines, l)
+	s.Configs, s.lines = append(s.Configs, cfg), append(s.lines, l)
 	return nil
 }
 
@@ -74,15 +94,15 @@ func (s *Stage) add(url string) error {
 // connections at once.
 const stageTimeout = time.Second
 
-// client makes a program that uses locks: a Locker with connections of its own.
-func (s *Stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker, end func(), err error) {
+// Client makes a program that uses locks: a Locker with connections of its own.
+func (s *Stage) Client(owner string, opts ...redlock.Option) (l *redlock.Locker, end func(), err error) {
 	var nodes []*pool.Node
 	closeAll := func() {
 		for _, n := range nodes {
 			_ = n.Close()
 		}
 	}
-	for _, cfg := range s.configs {
+	for _, cfg := range s.Configs {
 		n, err := pool.Open(cfg)
 		if err != nil {
 			closeAll()
@@ -102,11 +122,11 @@ func (s *Stage) client(owner string, opts ...redlock.Option) (l *redlock.Locker,
 // Embedded reports whether the nodes are inside this process.
 func (s *Stage) Embedded() bool { return s.masters != nil }
 
-// spare reports whether one node can fail and leave a quorum.
-func (s *Stage) spare() bool { return len(s.configs)-1 >= quorum.Majority(len(s.configs)) }
+// Spare reports whether one node can fail and leave a quorum.
+func (s *Stage) Spare() bool { return len(s.Configs)-1 >= quorum.Majority(len(s.Configs)) }
 
-// fail makes a node fail for the clients of the demo. It does not touch a node of --nodes itself.
-func (s *Stage) fail(i int) {
+// Fail makes a node fail for the clients of the demo. It does not touch a node of --nodes itself.
+func (s *Stage) Fail(i int) {
 	if s.masters != nil {
 		s.masters[i].Stop()
 		return
@@ -114,8 +134,8 @@ func (s *Stage) fail(i int) {
 	s.lines[i].cut()
 }
 
-// mend ends a failure. An embedded node comes back empty, like a server without persistence.
-func (s *Stage) mend(i int) error {
+// Mend ends a failure. An embedded node comes back empty, like a server without persistence.
+func (s *Stage) Mend(i int) error {
 	if s.masters != nil {
 		return s.masters[i].Restart(false)
 	}
@@ -123,9 +143,9 @@ func (s *Stage) mend(i int) error {
 	return nil
 }
 
-// leftovers returns an error that names the keys that are left of these names.
-func (s *Stage) leftovers(ctx context.Context, names []string) error {
-	l, end, err := s.client("")
+// Leftovers returns an error that names the keys that are left of these names.
+func (s *Stage) Leftovers(ctx context.Context, names []string) error {
+	l, end, err := s.Client("")
 	if err != nil {
 		return err
 	}
@@ -148,7 +168,8 @@ func (s *Stage) leftovers(ctx context.Context, names []string) error {
 	return oneline.Join(all...)
 }
 
-func (s *Stage) close() {
+// Close ends the nodes inside this process.
+func (s *Stage) Close() {
 	for _, m := range s.masters {
 		m.Close()
 	}
@@ -163,12 +184,12 @@ func Nodes(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func(), er
 	if inv.NodesGiven() {
 		return nodes, nil, errors.New("--embedded uses its own nodes and excludes --nodes and --nodes-file")
 	}
-	s, err := Own()
+	s, err := own()
 	if err != nil {
 		return nodes, nil, err
 	}
 	for _, m := range s.masters {
 		nodes.URLs = append(nodes.URLs, m.URL()+"?name="+m.Name())
 	}
-	return nodes, s.close, nil
+	return nodes, s.Close, nil
 }

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/stage"
 	"github.com/quorumlock/go-redlock/internal/examine"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
-func doctorEntry() *cli.Subcommand {
+// Subcommand returns `doctor`.
+func Subcommand() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "doctor [flags]",
@@ -117,7 +119,7 @@ func (d *doctorCommand) examine(ctx context.Context, c *cli.Invocation) int {
 	case d.begins && d.admit:
 		return c.Misused("--begin-guard waits, and --admit skips the wait: give one of them")
 	}
-	nodes, end, err := Nodes(c, d.inside)
+	nodes, end, err := stage.Nodes(c, d.inside)
 	if err != nil {
 		return c.Misused("%v", err)
 	}

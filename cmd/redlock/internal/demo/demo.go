@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"cmp"
@@ -15,12 +15,14 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/stage"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func demoEntry() *cli.Subcommand {
+// Subcommand returns `demo`.
+func Subcommand() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:     "demo [flags]",
@@ -53,7 +55,7 @@ With --json it prints one object:
 // show is one run of the demo.
 type show struct {
 	*terminal.Printer
-	stage *Stage
+	stage *stage.Stage
 	clock clock.Clock
 	run   string   // in every name of this run
 	names []string // used so far
@@ -68,7 +70,7 @@ type act struct {
 }
 
 func (s *show) acts() []act {
-	n := len(s.stage.configs)
+	n := len(s.stage.Configs)
 	return []act{
 		{
 			"One lock, from acquisition to release",
@@ -102,7 +104,7 @@ func demoFlags(f *pflag.FlagSet) cli.RunFunc {
 		if err != nil && (!errors.Is(err, cli.ErrNoNodes) || c.NodesGiven()) {
 			return c.Misused("%v", err)
 		}
-		st, err := setStage(nodes, c.Prefix())
+		st, err := stage.Open(nodes, c.Prefix())
 		switch {
 		case errors.Is(err, redlock.ErrInvalid):
 			return c.Misused("%v", err)
@@ -110,7 +112,7 @@ func demoFlags(f *pflag.FlagSet) cli.RunFunc {
 			c.Fail(err, "%v", err)
 			return cli.ExitFailed
 		}
-		defer st.close()
+		defer st.Close()
 		ctx, stop := cli.Listen().Until(ctx)
 		defer stop()
 		ctx, cancel := context.WithTimeout(ctx, cli.Slowed(demoTime))
@@ -149,34 +151,6 @@ type actResult struct {
 func (s *show) wrong(err error) {
 	s.Bad("%s", cli.WithoutPrefix(err))
 	s.result.Error = cli.WithoutPrefix(err)
-}
-
-// setStage makes a stage, on which a client can be made.
-func setStage(nodes cli.NodeList, prefix string) (*Stage, error) {
-	st, err := findStage(nodes)
-	if err != nil {
-		return nil, err
-	}
-	st.prefix = prefix
-	_, end, err := st.client("")
-	if err != nil {
-		st.close()
-		return nil, err
-	}
-	end()
-	return st, nil
-}
-
-// findStage makes a stage of the given nodes, or of three nodes in this process.
-func findStage(nodes cli.NodeList) (*Stage, error) {
-	if len(nodes.URLs) == 0 {
-		return Own()
-	}
-	st, err := Given(nodes)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", redlock.ErrInvalid, err)
-	}
-	return st, nil
 }
 
 // all plays every act, also after one that failed.
@@ -232,19 +206,19 @@ func (s *show) playAll(ctx context.Context) (failed int) {
 }
 
 func (s *show) open() {
-	n := len(s.stage.configs)
+	n := len(s.stage.Configs)
 	what := fmt.Sprintf("%d Redis nodes inside this process", n)
 	if !s.stage.Embedded() {
 		what = fmt.Sprintf("your %d Redis nodes", n)
 	}
 	s.Line("\n %s  %s", s.In(terminal.Bold, "redlock demo"), s.In(terminal.Faint, "on "+what))
-	for _, cfg := range s.stage.configs {
+	for _, cfg := range s.stage.Configs {
 		s.Line("    %s", s.In(terminal.Faint, cfg.String()))
 	}
 }
 
 func (s *show) healthy(ctx context.Context) error {
-	l, end, err := s.stage.client("")
+	l, end, err := s.stage.Client("")
 	if err != nil {
 		return err
 	}
@@ -262,7 +236,7 @@ func (s *show) name(of string) string {
 func (s *show) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.Slowed(3*time.Second))
 	defer cancel()
-	if err := s.stage.leftovers(ctx, s.names); err != nil {
+	if err := s.stage.Leftovers(ctx, s.names); err != nil {
 		return err
 	}
 	s.Good("no key is left on any node")

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -15,35 +15,35 @@ import (
 
 // fail shows that work continues while one node is down, and when it returns.
 func (s *show) fail(ctx context.Context) error {
-	if !s.stage.spare() {
+	if !s.stage.Spare() {
 		s.Row("skipped", "of fewer than 3 nodes none may fail")
 		return nil
 	}
 	name := s.name("batch")
 	votes := make(votes, 4096)
-	carl, end, err := s.stage.client("carl", redlock.WithTrace(&redlock.Trace{Vote: votes.add}))
+	carl, end, err := s.stage.Client("carl", redlock.WithTrace(&redlock.Trace{Vote: votes.add}))
 	if err != nil {
 		return err
 	}
 	defer end()
-	victim := len(s.stage.configs) / 2
-	down, up := s.deeds(s.stage.configs[victim].Name)
+	victim := len(s.stage.Configs) / 2
+	down, up := s.deeds(s.stage.Configs[victim].Name)
 	w := &worker{show: s, locker: carl, name: name}
 	if err := w.work(ctx, 250*time.Millisecond); err != nil {
 		return err
 	}
 	w.tell("before")
-	s.stage.fail(victim)
+	s.stage.Fail(victim)
 	s.Row("", "%s %s", s.In(terminal.Red, "▼"), down)
 	if err := w.work(ctx, 500*time.Millisecond); err != nil {
 		return err
 	}
 	w.tell("meanwhile")
-	if err := s.stage.mend(victim); err != nil {
+	if err := s.stage.Mend(victim); err != nil {
 		return err
 	}
 	s.Row("", "%s %s", s.In(terminal.Green, "▲"), up)
-	back, err := w.untilVote(ctx, votes, s.stage.configs[victim].Name)
+	back, err := w.untilVote(ctx, votes, s.stage.Configs[victim].Name)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -115,7 +115,7 @@ func (s *show) crew(n int, opts ...redlock.Option) (clients []*redlock.Locker, e
 		wg.Wait()
 	}
 	for i := range n {
-		l, e, err := s.stage.client(fmt.Sprintf("client-%d", i+1), opts...)
+		l, e, err := s.stage.Client(fmt.Sprintf("client-%d", i+1), opts...)
 		if err != nil {
 			end()
 			return nil, nil, err

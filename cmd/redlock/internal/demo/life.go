@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func (s *show) life(ctx context.Context) error {
 	const ttl = 10 * time.Second
 	name := s.name("invoice")
 	votes := make(votes, 256)
-	anna, end, err := s.stage.client("anna", redlock.WithTrace(&redlock.Trace{Vote: votes.add}))
+	anna, end, err := s.stage.Client("anna", redlock.WithTrace(&redlock.Trace{Vote: votes.add}))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *show) life(ctx context.Context) error {
 
 // refused shows the error that a second client gets.
 func (s *show) refused(ctx context.Context, name string, ttl time.Duration) error {
-	ben, end, err := s.stage.client("ben")
+	ben, end, err := s.stage.Client("ben")
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (v votes) add(e redlock.VoteEvent) {
 func (s *show) showVotes(ctx context.Context, votes votes, op string) error {
 	ctx, cancel := context.WithTimeout(ctx, cli.Slowed(2*time.Second))
 	defer cancel()
-	all := len(s.stage.configs)
+	all := len(s.stage.Configs)
 	need, granted := quorum.Majority(all), 0
 	for range all {
 		e, err := votes.next(ctx, op)
@@ -140,7 +140,7 @@ func (s *show) vote(v redlock.Vote, late bool) {
 // width returns the length of the longest node name.
 func (s *show) width() int {
 	w := 0
-	for _, cfg := range s.stage.configs {
+	for _, cfg := range s.stage.Configs {
 		w = max(w, len(cfg.Name))
 	}
 	return w

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -15,11 +15,13 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/stage"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func benchEntry() *cli.Subcommand {
+// Subcommand returns `bench`.
+func Subcommand() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "bench [flags]",
@@ -125,7 +127,7 @@ func (b *bench) prepare(c *cli.Invocation, inside bool) (nodes cli.NodeList, end
 	if b.guard, err = c.MaxTTL(); err != nil {
 		return nodes, nil, err
 	}
-	nodes, end, err = Nodes(c, inside)
+	nodes, end, err = stage.Nodes(c, inside)
 	if errors.Is(err, cli.ErrNoNodes) {
 		err = errors.New("no nodes given by --nodes or REDLOCK_NODES; --embedded measures nodes inside this process")
 	}
