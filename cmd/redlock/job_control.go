@@ -29,7 +29,7 @@ func (sv *supervisor) stopsJob(ws syscall.WaitStatus) bool {
 // may have ended during the stop.
 func (sv *supervisor) stopWithJob() {
 	sv.tty.Reclaim(sv.child.Group)
-	sv.c.Say("stopped: nothing extends %s now, which leaves it %v", sv.opts.name, (sv.deadline.left() - sv.opts.grace).Round(time.Second/10))
+	sv.c.Say("stopped: nothing extends %s now, which leaves it %v", sv.opts.Name, (sv.deadline.left() - sv.opts.grace).Round(time.Second/10))
 	// Not SIGTSTP: the runtime swallows it from its first Notify on, also after a Reset. Not
 	// SIGSTOP: it would stop redlock even if no shell could continue it.
 	_ = syscall.Kill(0, syscall.SIGTTIN)

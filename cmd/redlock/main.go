@@ -12,6 +12,9 @@
 //	stage      the nodes of the demo, and of --embedded
 //	status     `status`
 //	list       `list`
+//	breaking   `break`
+//	request    the lock that `run` and `acquire` request
+//	claim      `acquire`, `extend` and `release`
 //	doctor     `doctor`
 //	bench      `bench`
 //	demo       `demo`
@@ -20,15 +23,11 @@
 //
 //	main.go, root.go                               from words to a subcommand; the help of all
 //	completion.go, version.go                      `completion`, `version`
-//	lock_request.go, lock_request_acquire.go       the lock that is requested, and its acquisition
-//	wait_status.go                                 the line on a terminal during a wait
 //	run.go, run_entry.go, run_options.go           `run`: its flags and its course
 //	supervisor.go, deadline.go, kill_remaining.go  watching the command, and ending it
 //	run_modes.go                                   the command's processes, and their end if this process cannot end them
 //	job_control.go                                 job control
 //	unsupported.go                                 `run` where it is not available
-//	acquire.go, claim.go                           `acquire`, `extend` and `release`
-//	break.go                                       `break`
 package main
 
 import (

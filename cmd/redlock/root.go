@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/bench"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/breaking"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/claim"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/demo"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/doctor"
@@ -81,7 +83,7 @@ func unknownCommand(root *cobra.Command, words []string) error {
 // commands are the subcommands.
 func commands() []*cli.Subcommand {
 	return []*cli.Subcommand{
-		demo.Subcommand(), runEntry(), Acquire(), Extend(), Release(),
-		status.Subcommand(), list.Subcommand(), breakEntry(), doctor.Subcommand(), bench.Subcommand(), completionEntry(), versionEntry(),
+		demo.Subcommand(), runEntry(), claim.Acquire(), claim.Extend(), claim.Release(),
+		status.Subcommand(), list.Subcommand(), breaking.Subcommand(), doctor.Subcommand(), bench.Subcommand(), completionEntry(), versionEntry(),
 	}
 }

@@ -28,15 +28,15 @@ func runFlags(f *pflag.FlagSet) cli.RunFunc {
 // The signals are caught before the lock is requested, so a signal during the wait ends the wait
 // instead of the process. The lock is released only after hold has returned.
 func (o *runOptions) run(ctx context.Context, c *cli.Invocation) int {
-	locker, err := o.open(c)
+	locker, err := o.Open(c)
 	if err != nil {
 		return c.Misused("%v", err)
 	}
 	in := cli.Listen()
-	lock, err := o.acquire(ctx, c, locker, in, o.options()...)
+	lock, err := o.Acquire(ctx, c, locker, in, o.options()...)
 	if err != nil {
 		cli.CloseSoon(locker)
-		return o.refusal(err)
+		return o.Refusal(err)
 	}
 	exit := o.hold(c, lock, in)
 	closing, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
@@ -46,7 +46,7 @@ func (o *runOptions) run(ctx context.Context, c *cli.Invocation) int {
 	// the key may still be this lock's.
 	switch err := cli.Release(closing, lock); {
 	case errors.Is(err, redlock.ErrLost) && exit != cli.ExitLost:
-		c.Fail(err, "%s was lost while the command ran: %s", o.name, why(err))
+		c.Fail(err, "%s was lost while the command ran: %s", o.Name, why(err))
 		return cli.ExitLost
 	case err != nil && exit != cli.ExitLost:
 		c.Say("%v", err) // the key expires; the command ran while the lock was held

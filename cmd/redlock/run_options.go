@@ -14,13 +14,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/request"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // runOptions holds the flags and words of one call of `run`.
 type runOptions struct {
-	*Request
+	*request.Request
 	grace   time.Duration
 	token   bool   // pass the lock's token to COMMAND
 	program string // the path at which COMMAND was found
@@ -28,11 +29,11 @@ type runOptions struct {
 }
 
 func newRunOptions(f *pflag.FlagSet) *runOptions {
-	p := &runOptions{Request: New(f, command.ProcessLabel(os.Getpid()), "pid")}
+	p := &runOptions{Request: request.New(f, command.ProcessLabel(os.Getpid()), "pid")}
 	cli.DurationVar(f, &p.grace, "grace", "", -1, "how long COMMAND has to end after the lock is lost, at most half of "+
 		"--ttl (default: a third of it, at most 5s)")
-	cli.DurationVar(f, &p.minHold, "min-hold", "", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
-	f.IntVar(&p.skipStatus, "skip-status", NoSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
+	cli.DurationVar(f, &p.MinHold, "min-hold", "", 0, "how long NAME stays held at least, also if COMMAND ends sooner (default: not longer than COMMAND)")
+	f.IntVar(&p.SkipStatus, "skip-status", request.NoSkip, "the exit `status`, from 0 to 255, if another client holds NAME; nothing is printed then "+
 		"(default: 75, with a message)")
 	f.BoolVar(&p.token, "export-token", false, "pass the lock's token to COMMAND in REDLOCK_TOKEN, which can release the lock")
 	return p
@@ -48,7 +49,7 @@ func (o *runOptions) read(c *cli.Invocation) (exit int, ok bool) {
 	case len(c.AfterDashes) == 0:
 		return c.Misused("no COMMAND after the --"), false
 	}
-	o.name, o.command = c.Args[0], c.AfterDashes
+	o.Name, o.command = c.Args[0], c.AfterDashes
 	if err := o.checkBounds(c); err != nil {
 		return c.Misused("%v", err), false
 	}
@@ -76,10 +77,10 @@ func (o *runOptions) checkBounds(c *cli.Invocation) error {
 	if o.grace < 0 || o.grace > o.TTL/2 {
 		return errors.New("--grace must be from 0 to half of --ttl: " + (o.TTL / 2).String())
 	}
-	if o.minHold < 0 {
+	if o.MinHold < 0 {
 		return errors.New("--min-hold can't be negative")
 	}
-	if o.skipStatus < NoSkip || o.skipStatus > 255 {
+	if o.SkipStatus < request.NoSkip || o.SkipStatus > 255 {
 		return errors.New("--skip-status must be from 0 to 255")
 	}
 	return nil
@@ -101,8 +102,8 @@ func (o *runOptions) options() []redlock.LockOption {
 		redlock.WithMaxHold(redlock.NoMaxHold), // the command's run time bounds the hold
 		redlock.WithStopMargin(o.margin()),
 	}
-	if o.minHold > 0 {
-		opts = append(opts, redlock.WithMinHold(o.minHold))
+	if o.MinHold > 0 {
+		opts = append(opts, redlock.WithMinHold(o.MinHold))
 	}
 	return opts
 }
@@ -116,7 +117,7 @@ func (o *runOptions) environment(inherited []string, lock *redlock.Lock) []strin
 		fence = strconv.FormatInt(n, 10)
 	}
 	env := slices.DeleteFunc(slices.Clone(inherited), isWithheld)
-	env = append(env, "REDLOCK_NAME="+o.name, "REDLOCK_ID="+lock.ID(), "REDLOCK_FENCE="+fence)
+	env = append(env, "REDLOCK_NAME="+o.Name, "REDLOCK_ID="+lock.ID(), "REDLOCK_FENCE="+fence)
 	if o.token {
 		env = append(env, "REDLOCK_TOKEN="+lock.Token())
 	}

@@ -38,9 +38,9 @@ func planOf(t *testing.T, args ...string) *runOptions {
 func TestWordsOfARunAreReadUpToTheDashes(t *testing.T) {
 	t.Parallel()
 	p := planOf(t, "--ttl", "20s", "n", "--wait=0", "--", "sh", "--ttl", "--", "-c")
-	require.Equal(t, "n", p.name)
+	require.Equal(t, "n", p.Name)
 	require.Equal(t, 20*time.Second, p.TTL)
-	require.Zero(t, p.wait)
+	require.Zero(t, p.Wait)
 	require.Equal(t, []string{"sh", "--ttl", "--", "-c"}, p.command)
 	require.Equal(t, []string{"redis://a", "redis://b"}, p.URLs)
 	require.True(t, strings.HasSuffix(p.program, "/sh"), p.program)

@@ -58,7 +58,7 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 	if lock.Context().Err() != nil {
 		w.child.Abandon()
 		err := lock.Err()
-		c.Fail(err, "%s was lost before the command began: %s", o.name, why(err))
+		c.Fail(err, "%s was lost before the command began: %s", o.Name, why(err))
 		return cli.ExitLost
 	}
 	in.Add(cli.OtherSignals)
@@ -69,7 +69,7 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 	if w.lost {
 		err := lock.Err()
 		w.sayOverlap(err)
-		c.FailSilently(err, o.name+" was lost while the command ran: "+why(err))
+		c.FailSilently(err, o.Name+" was lost while the command ran: "+why(err))
 		return cli.ExitLost
 	}
 	return status
@@ -122,7 +122,7 @@ func (sv *supervisor) lockLost() {
 		then = fmt.Sprintf("has %v to end", left.Round(time.Millisecond))
 	}
 	if !sv.c.JSON { // the object says it
-		sv.c.Say("%s %s, and %s %s: %s", sv.opts.name, what, sv.opts.command[0], then, why(sv.lock.Err()))
+		sv.c.Say("%s %s, and %s %s: %s", sv.opts.Name, what, sv.opts.command[0], then, why(sv.lock.Err()))
 	}
 	if left > 0 {
 		sv.child.Group.End()
@@ -141,7 +141,7 @@ func (sv *supervisor) sayOverlap(err error) {
 		holder = ", and " + lost.Holder.Error()
 	}
 	sv.c.Say("%s has ended: another client may have held %s for up to %v until then%s",
-		sv.opts.command[0], sv.opts.name, lost.Overlap.Round(time.Millisecond), holder)
+		sv.opts.command[0], sv.opts.Name, lost.Overlap.Round(time.Millisecond), holder)
 }
 
 // why returns why a lock was lost, without its name.

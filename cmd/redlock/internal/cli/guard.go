@@ -64,6 +64,18 @@ func (g RestartGuard) BegunFor(ctx context.Context, ask func(context.Context) er
 	return g.Begun(ctx)
 }
 
+// Resume resumes a claim after these checks.
+func (g RestartGuard) Resume(ctx context.Context, claim redlock.Claim) (*redlock.Lock, error) {
+	err := g.BegunFor(ctx, func(ctx context.Context) error {
+		_, err := g.Locker.Resume(ctx, claim)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g.Locker.Resume(ctx, claim)
+}
+
 // Await asks again while too few nodes answer, and then returns what Begun returns. When ctx ends
 // it returns the last answer, or err if there was none.
 func (g RestartGuard) Await(ctx context.Context, err error) error {

@@ -1,4 +1,4 @@
-package main
+package breaking
 
 import (
 	"bufio"
@@ -20,7 +20,8 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-func breakEntry() *cli.Subcommand {
+// Subcommand returns `break`.
+func Subcommand() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "break [flags] NAME",
@@ -281,14 +282,7 @@ func (br *breaker) delete(ctx context.Context) (believes time.Duration, err erro
 	// The TTL must leave room for the node timeout, however little of the lock's own is left. No key is
 	// set to it.
 	claim := redlock.Claim{Names: []string{br.name}, Token: br.token, TTL: min(max(br.remaining, 4*cli.ColdTimeout), br.longest)}
-	var lock *redlock.Lock
-	resume := func(ctx context.Context) (err error) {
-		lock, err = br.locker.Resume(ctx, claim)
-		return err
-	}
-	if err = br.guard.BegunFor(ctx, resume); err == nil {
-		err = resume(ctx)
-	}
+	lock, err := br.guard.Resume(ctx, claim)
 	if errors.Is(err, redlock.ErrInvalid) { // the token's label is not one of this library's
 		err = errForeign
 	}

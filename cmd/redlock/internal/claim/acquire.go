@@ -1,4 +1,4 @@
-package main
+package claim
 
 import (
 	"context"
@@ -9,10 +9,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/request"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
+// Acquire returns `acquire`.
 func Acquire() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
@@ -70,22 +72,22 @@ With --json it prints one object:
 
 func acquireFlags(f *pflag.FlagSet) cli.RunFunc {
 	// The pid is that of the script: this process has ended while the lock is held.
-	w := New(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
+	w := request.New(f, command.ProcessLabel(os.Getppid()), "pid of the caller")
 	return func(ctx context.Context, c *cli.Invocation) (exit int) {
 		var err error
-		if w.name, err = c.Name(); err != nil {
+		if w.Name, err = c.Name(); err != nil {
 			return c.Misused("%v", err)
 		}
 		if err := w.Read(c); err != nil {
 			return c.Misused("%v", err)
 		}
-		locker, err := w.open(c)
+		locker, err := w.Open(c)
 		if err != nil {
 			return c.Misused("%v", err)
 		}
 		defer func() { cli.CloseAfterAcquire(locker, exit) }()
 		in := cli.Listen()
-		lock, err := w.acquire(ctx, c, locker, in)
+		lock, err := w.Acquire(ctx, c, locker, in)
 		if err != nil {
 			return cli.Refusal(err)
 		}

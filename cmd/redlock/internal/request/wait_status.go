@@ -1,4 +1,4 @@
-package main
+package request
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ func (w *waitStatus) options() []redlock.Option {
 // a line.
 func (w *waitStatus) begin(wait time.Duration, err error) bool {
 	w.until = time.Now().Add(wait)
-	if !w.Line.Begin() {
+	if !w.Begin() {
 		return false
 	}
 	w.showAttempt(err)

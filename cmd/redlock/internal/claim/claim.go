@@ -1,4 +1,4 @@
-package main
+package claim
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
+// Extend returns `extend`.
 func Extend() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
@@ -43,6 +44,7 @@ With --json it prints one object:
 	}
 }
 
+// Release returns `release`.
 func Release() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
@@ -140,15 +142,7 @@ func withClaim(ctx context.Context, c *cli.Invocation, ttl time.Duration,
 		return c.Misused("%v", err)
 	}
 	defer cli.CloseSoon(locker)
-	var lock *redlock.Lock
-	resume := func(ctx context.Context) (err error) {
-		lock, err = locker.Resume(ctx, claim)
-		return err
-	}
-	err = cli.RestartGuard{Locker: locker, MaxTTL: maxTTL}.BegunFor(ctx, resume)
-	if err == nil {
-		err = resume(ctx)
-	}
+	lock, err := cli.RestartGuard{Locker: locker, MaxTTL: maxTTL}.Resume(ctx, claim)
 	if err == nil {
 		err = do(locker, lock, ttl)
 	}

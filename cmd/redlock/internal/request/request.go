@@ -1,4 +1,4 @@
-package main
+package request
 
 import (
 	"errors"
@@ -12,15 +12,15 @@ import (
 
 // Request is the lock that `run` and `acquire` request.
 type Request struct {
-	name    string
+	Name    string
 	TTL     time.Duration
-	wait    time.Duration
+	Wait    time.Duration
 	owner   string
 	noFence bool
-	minHold time.Duration // 0: none
+	MinHold time.Duration // 0: none
 	// skipStatus is the exit status if another client holds the lock, which is then no failure and not
 	// reported. noSkip: it is one.
-	skipStatus int
+	SkipStatus int
 	guard      time.Duration // maxTTL; 0: no guard
 	cli.NodeList
 
@@ -29,7 +29,8 @@ type Request struct {
 
 const (
 	defaultTTL = 30 * time.Second
-	NoSkip     = -1
+	// NoSkip is the SkipStatus of a holder that is a failure.
+	NoSkip = -1
 )
 
 // New defines the flags that both have in common. The default owner identifies the
@@ -37,10 +38,10 @@ const (
 func New(f *pflag.FlagSet, owner, whose string) *Request {
 	cli.NodeFlags(f)
 	cli.GuardFlag(f)
-	w := &Request{skipStatus: NoSkip}
+	w := &Request{SkipStatus: NoSkip}
 	cli.DurationVar(f, &w.TTL, "ttl", "", -1, "the TTL of the lock (default: 30s, or the maxTTL of --guard if that is "+
 		"less)")
-	cli.DurationVar(f, &w.wait, "wait", "w", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
+	cli.DurationVar(f, &w.Wait, "wait", "w", time.Minute, "how long to wait for the lock; 0 is one attempt (default: 1m)")
 	f.StringVar(&w.owner, "owner", owner, "a `label` that other clients see (default: host/"+whose+")")
 	f.BoolVar(&w.noFence, "no-fence", false, "acquire the lock without a fence (see above)")
 	return w
@@ -61,18 +62,18 @@ func (req *Request) Read(c *cli.Invocation) (err error) {
 			req.TTL = min(req.TTL, req.guard)
 		}
 	}
-	if req.wait < 0 {
+	if req.Wait < 0 {
 		return errors.New("--wait can't be negative")
 	}
-	return cli.CheckName(req.name)
+	return cli.CheckName(req.Name)
 }
 
-// open makes the Locker, and the line that shows the wait.
-func (req *Request) open(c *cli.Invocation) (*redlock.Locker, error) {
-	req.status = newWaitStatus(c.Stderr, req.name)
+// Open makes the Locker, and the line that shows the wait.
+func (req *Request) Open(c *cli.Invocation) (*redlock.Locker, error) {
+	req.status = newWaitStatus(c.Stderr, req.Name)
 	shortest := req.TTL // that the nodes keep a key
-	if req.minHold > 0 {
-		shortest = min(shortest, req.minHold)
+	if req.MinHold > 0 {
+		shortest = min(shortest, req.MinHold)
 	}
 	opts := append(req.status.options(), redlock.WithOwner(req.owner))
 	if !req.noFence {

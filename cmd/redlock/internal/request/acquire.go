@@ -1,4 +1,4 @@
-package main
+package request
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
-// acquire acquires the lock, or reports why it could not. SIGINT and the other end signals end the
+// Acquire acquires the lock, or reports why it could not. SIGINT and the other end signals end the
 // wait.
-func (req *Request) acquire(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, in cli.Signals, opts ...redlock.LockOption) (*redlock.Lock, error) {
+func (req *Request) Acquire(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, in cli.Signals, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	ctx, stop := in.Until(ctx)
 	defer stop()
 	lock, err := req.tryThenWait(ctx, c, locker, opts)
@@ -27,9 +27,9 @@ func (req *Request) acquire(ctx context.Context, c *cli.Invocation, locker *redl
 		c.FailSilently(sig, "the signal "+sig.Error()+" ended the wait")
 		return nil, sig
 	case req.skips(err): // cron would mail any message
-		c.FailSilently(err, req.name+": "+cli.Brief(err))
+		c.FailSilently(err, req.Name+": "+cli.Brief(err))
 	case cli.Refusal(err) == cli.ExitHeld:
-		c.Fail(err, "%s: %s", req.name, cli.Brief(err))
+		c.Fail(err, "%s: %s", req.Name, cli.Brief(err))
 	default:
 		c.Fail(err, "%v", err)
 	}
@@ -42,7 +42,7 @@ func (req *Request) acquire(ctx context.Context, c *cli.Invocation, locker *redl
 // key without an expiry is not a lock. The job would be skipped forever.
 func (req *Request) skips(err error) bool {
 	var qe *redlock.QuorumError
-	if req.skipStatus == NoSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
+	if req.SkipStatus == NoSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
 		return false
 	}
 	copies := make(map[string]int)
@@ -60,10 +60,10 @@ func (req *Request) skips(err error) bool {
 	return false
 }
 
-// refusal returns the exit status for an error of acquire.
-func (req *Request) refusal(err error) int {
+// Refusal returns the exit status for an error of acquire.
+func (req *Request) Refusal(err error) int {
 	if req.skips(err) {
-		return req.skipStatus
+		return req.SkipStatus
 	}
 	return cli.Refusal(err)
 }
@@ -73,7 +73,7 @@ func (req *Request) tryThenWait(ctx context.Context, c *cli.Invocation, locker *
 	g := cli.RestartGuard{Locker: locker, MaxTTL: req.guard}
 	var lock *redlock.Lock
 	attempt := func(ctx context.Context) (err error) {
-		lock, err = locker.TryAcquire(ctx, req.name, req.TTL, opts...)
+		lock, err = locker.TryAcquire(ctx, req.Name, req.TTL, opts...)
 		return err
 	}
 	notBegun := g.BegunFor(ctx, attempt)
@@ -81,19 +81,19 @@ func (req *Request) tryThenWait(ctx context.Context, c *cli.Invocation, locker *
 	if err == nil {
 		err = attempt(ctx)
 	}
-	if req.wait == 0 || !mayPass(err) || ctx.Err() != nil {
+	if req.Wait == 0 || !mayPass(err) || ctx.Err() != nil {
 		return lock, err
 	}
-	if !req.status.begin(req.wait, err) && !req.skips(err) {
-		c.Say("waiting up to %v for %s: %s", req.wait, req.name, cli.Brief(err))
+	if !req.status.begin(req.Wait, err) && !req.skips(err) {
+		c.Say("waiting up to %v for %s: %s", req.Wait, req.Name, cli.Brief(err))
 	}
 	defer req.status.End()
-	ctx, cancel := context.WithTimeout(ctx, req.wait)
+	ctx, cancel := context.WithTimeout(ctx, req.Wait)
 	defer cancel()
 	if notBegun = g.Await(ctx, notBegun); notBegun != nil {
 		return nil, notBegun
 	}
-	lock, waitErr := locker.Acquire(ctx, req.name, req.TTL, opts...)
+	lock, waitErr := locker.Acquire(ctx, req.Name, req.TTL, opts...)
 	switch {
 	case !errors.Is(waitErr, context.DeadlineExceeded):
 	case !decided(waitErr):
