@@ -18,16 +18,14 @@
 //	doctor     `doctor`
 //	bench      `bench`
 //	demo       `demo`
+//	run        `run`
 //
-// The files:
+// No subcommand imports another one. The files here:
 //
-//	main.go, root.go                               from words to a subcommand; the help of all
-//	completion.go, version.go                      `completion`, `version`
-//	run.go, run_entry.go, run_options.go           `run`: its flags and its course
-//	supervisor.go, deadline.go, kill_remaining.go  watching the command, and ending it
-//	run_modes.go                                   the command's processes, and their end if this process cannot end them
-//	job_control.go                                 job control
-//	unsupported.go                                 `run` where it is not available
+//	main.go          from words to a subcommand
+//	root.go          the whole command: cobra's root, and the list of subcommands
+//	completion.go    `completion`, and the words that are completed
+//	version.go       `version`
 package main
 
 import (
@@ -37,6 +35,7 @@ import (
 	"slices"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/run"
 )
 
 //go:generate go test -run ^TestTheManualIsUpToDate$ . -update
@@ -54,7 +53,7 @@ func execute(ctx context.Context, args, env []string, stdin, stdout, stderr *os.
 
 // dispatch runs the subcommand that the words name.
 func dispatch(ctx context.Context, inv *cli.Invocation, args []string) int {
-	if exit, ok := Mode(inv, args); ok {
+	if exit, ok := run.Mode(inv, args); ok {
 		return exit
 	}
 	inv.JSON = wantsJSON(args)

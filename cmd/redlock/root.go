@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/demo"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/doctor"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/list"
+	"github.com/quorumlock/go-redlock/cmd/redlock/internal/run"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/status"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
@@ -83,7 +84,7 @@ func unknownCommand(root *cobra.Command, words []string) error {
 // commands are the subcommands.
 func commands() []*cli.Subcommand {
 	return []*cli.Subcommand{
-		demo.Subcommand(), runEntry(), claim.Acquire(), claim.Extend(), claim.Release(),
+		demo.Subcommand(), run.Subcommand(), claim.Acquire(), claim.Extend(), claim.Release(),
 		status.Subcommand(), list.Subcommand(), breaking.Subcommand(), doctor.Subcommand(), bench.Subcommand(), completionEntry(), versionEntry(),
 	}
 }

@@ -13,11 +13,6 @@ import (
 // EndSignals are the signals that ask a program to end.
 var EndSignals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
-// OtherSignals are the other signals that are forwarded to a running command.
-var OtherSignals = []syscall.Signal{
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
-}
-
 // Signals receives this process's signals from listen to the end. A gap would let a signal kill
 // the process and leave the lock to its TTL.
 type Signals chan os.Signal

@@ -1,6 +1,6 @@
 //go:build !unix || aix || solaris
 
-package main
+package run
 
 import (
 	"context"
@@ -19,4 +19,5 @@ func runFlags(*pflag.FlagSet) cli.RunFunc {
 	}
 }
 
+// Mode reports that this process is the command itself.
 func Mode(*cli.Invocation, []string) (exit int, ok bool) { return 0, false }

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"github.com/spf13/cobra"
@@ -6,7 +6,8 @@ import (
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 )
 
-func runEntry() *cli.Subcommand {
+// Subcommand returns `run`.
+func Subcommand() *cli.Subcommand {
 	return &cli.Subcommand{
 		Command: &cobra.Command{
 			Use:   "run [flags] NAME -- COMMAND [ARG…]",

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package run
 
 import (
 	"errors"
@@ -61,7 +61,7 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 		c.Fail(err, "%s was lost before the command began: %s", o.Name, why(err))
 		return cli.ExitLost
 	}
-	in.Add(cli.OtherSignals)
+	in.Add(otherSignals)
 	w.tty.StayAwake()
 	w.child.Release()
 	status := w.supervise()
@@ -173,4 +173,9 @@ func (sv *supervisor) forward(s os.Signal) {
 	if s, ok := s.(syscall.Signal); ok {
 		sv.child.Group.Signal(s)
 	}
+}
+
+// otherSignals are the signals, beside those that ask a program to end, that are forwarded to a running command.
+var otherSignals = []syscall.Signal{
+	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
 }

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package main
+package run
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 func planOf(t *testing.T, args ...string) *runOptions {
 	t.Helper()
 	c := &cli.Invocation{Env: []string{"REDLOCK_NODES=redis://a, redis://b"}}
-	cmd := runEntry()
+	cmd := Subcommand()
 	var p *runOptions
 	cmd.Define = func(f *pflag.FlagSet) cli.RunFunc {
 		p = newRunOptions(f)
