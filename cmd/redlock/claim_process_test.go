@@ -51,7 +51,7 @@ func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
 		p := startAsUser(t, all, "acquire", "job")
 		claim := p.line()
 		require.Equal(t, 0, p.status())
-		if took := time.Since(began); took > 1500*time.Millisecond { // answerTimeout is 250 ms, coldTimeout 2 s
+		if took := time.Since(began); took > 1500*time.Millisecond { // cli.AnswerTimeout is 250 ms, cli.ColdTimeout 2 s
 			wrong = "it took " + took.String()
 		}
 		all[2].Unfreeze()

@@ -50,7 +50,7 @@ needed.
 			}
 			switch words[0] {
 			case "bash":
-				_ = root.GenBashCompletionV2(c.Stdout, true) // reportOutput reports its error
+				_ = root.GenBashCompletionV2(c.Stdout, true) // ReportOutput reports its error
 			case "zsh":
 				_ = root.GenZshCompletion(c.Stdout)
 			case "fish":

@@ -61,7 +61,7 @@ func dispatch(ctx context.Context, inv *cli.Invocation, args []string) int {
 	root := newRoot(inv)
 	root.SetArgs(args)
 	switch err := root.ExecuteContext(ctx); {
-	case inv.Stdout.Err != nil: // reportOutput reports it
+	case inv.Stdout.Err != nil: // ReportOutput reports it
 	case err != nil && inv.Command != nil:
 		inv.Status = inv.Misused("%s", err.Error())
 	case err != nil:

@@ -206,7 +206,7 @@ func TestAFrozenNodeDelaysNeitherTheWorkNorItsEnd(t *testing.T) {
 		began := time.Now()
 		p.say("")
 		require.Equal(t, 0, p.status())
-		if took := time.Since(began); took > 3*time.Second { // closeTimeout is 1 s
+		if took := time.Since(began); took > 3*time.Second { // cli.CloseTimeout is 1 s
 			wrong = "the end took " + took.String()
 		}
 		all[2].Unfreeze() // and executes what it had been sent

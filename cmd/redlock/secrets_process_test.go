@@ -107,7 +107,7 @@ func TestARunThatFailsPrintsNoSecretAndItsCommandSeesNone(t *testing.T) {
 func TestALossIsReportedWithoutTheToken(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	path, err := userBinary() // it waits for its closeTimeout
+	path, err := userBinary() // it waits for its cli.CloseTimeout
 	require.NoError(t, err)
 	p := startProgram(t, nil, "env", "REDLOCK_NODES="+secured(all, "app", password), path,
 		"run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo go; sleep 60")

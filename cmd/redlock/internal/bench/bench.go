@@ -149,8 +149,7 @@ func (b *bench) measure(ctx context.Context, c *cli.Invocation, inside bool) int
 	b.prefix = "bench-" + strings.ToLower(rand.Text()[:10])
 	samples, err := b.warm(ctx)
 	if err != nil {
-		c.Fail(err, "%v", err)
-		return cli.Refusal(err)
+		return c.Refused(err)
 	}
 	began := b.clock.Now()
 	b.work(ctx, c, samples)
@@ -228,7 +227,7 @@ func (b *bench) progress(c *cli.Invocation, over <-chan struct{}) {
 	for tick := time.NewTicker(200 * time.Millisecond); ; {
 		passed := b.clock.Now().Sub(began)
 		line.Show("redlock: %s of %v, %s locks, %s failed", terminal.Short(passed.Truncate(time.Second/10)), b.bound,
-			thousands(b.done.Load()), thousands(b.failed.Load()))
+			terminal.Thousands(b.done.Load()), terminal.Thousands(b.failed.Load()))
 		select {
 		case <-tick.C:
 		case <-over:

@@ -1,10 +1,8 @@
 package bench
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,12 +46,12 @@ func (r *benchResult) perSecond() float64 {
 const barWidth = 40
 
 func (r *benchResult) print(p *terminal.Printer) {
-	where := plural(len(r.nodes), "node")
+	where := terminal.Plural(len(r.nodes), "node")
 	if r.embedded {
 		where += " inside of this process, which say nothing about Redis"
 	}
-	p.Line("%s, %s: %s locks acquired and released in %s, %s a second", where, plural(r.clients, "client"),
-		p.In(terminal.Bold, thousands(int64(r.both.n))), terminal.Short(r.took), p.In(terminal.Bold, thousands(int64(r.perSecond()))))
+	p.Line("%s, %s: %s locks acquired and released in %s, %s a second", where, terminal.Plural(r.clients, "client"),
+		p.In(terminal.Bold, terminal.Thousands(int64(r.both.n))), terminal.Short(r.took), p.In(terminal.Bold, terminal.Thousands(int64(r.perSecond()))))
 	if r.both.n > 0 {
 		p.Line("\n           %9s %9s %9s %9s %9s %9s", "LEAST", "MEDIAN", "90 %", "99 %", "99.9 %", "MOST")
 		r.acquire.printRow(p, "acquire")
@@ -63,7 +61,7 @@ func (r *benchResult) print(p *terminal.Printer) {
 		r.both.printBars(p)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.errors)) {
-		p.Bad("%s: %s", kind, plural(r.errors[kind], "time"))
+		p.Bad("%s: %s", kind, terminal.Plural(r.errors[kind], "time"))
 	}
 	for _, name := range r.left {
 		p.Bad("left behind, until it expires: %s", name)
@@ -82,24 +80,8 @@ func (h *histogram) printBars(p *terminal.Printer) {
 	}
 	for _, b := range h.bars() {
 		drawn := strings.Repeat("█", (b.n*barWidth+most-1)/most)
-		p.Line("  below %9s  %s %s", terminal.Short(b.below), p.In(terminal.Blue, drawn), thousands(int64(b.n)))
+		p.Line("  below %9s  %s %s", terminal.Short(b.below), p.In(terminal.Blue, drawn), terminal.Thousands(int64(b.n)))
 	}
-}
-
-// thousands formats a number with commas.
-func thousands(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%s %s", thousands(int64(n)), noun)
 }
 
 type benchJSON struct {

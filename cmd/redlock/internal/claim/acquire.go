@@ -119,7 +119,7 @@ func handOut(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, loc
 	return cli.ExitOK
 }
 
-// untilAllAnswered waits for the nodes that have not answered yet, at most for answerTimeout. A
+// untilAllAnswered waits for the nodes that have not answered yet, at most for cli.AnswerTimeout. A
 // command that is unsent when the handle ends is never sent, and a lock on a bare quorum does not
 // survive the failure of one more node. A query on the same connection is answered after the
 // commands that were sent before it.

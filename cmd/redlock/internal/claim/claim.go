@@ -94,7 +94,7 @@ func extendFlags(f *pflag.FlagSet) cli.RunFunc {
 				return err
 			}
 			if c.JSON {
-				_ = c.PrintJSON(h) // reportOutput reports its error
+				_ = c.PrintJSON(h) // ReportOutput reports its error
 			}
 			return nil
 		})

@@ -16,7 +16,7 @@ func CloseIn(ctx context.Context, l *redlock.Locker) {
 	}
 }
 
-// CloseSoon closes a Locker, and waits for its nodes at most for closeTimeout.
+// CloseSoon closes a Locker, and waits for its nodes at most for CloseTimeout.
 func CloseSoon(l *redlock.Locker) { closeWithin(l, CloseTimeout) }
 
 func closeWithin(l *redlock.Locker, d time.Duration) {
@@ -36,7 +36,7 @@ func CloseAfterAcquire(locker *redlock.Locker, exit int) {
 	CloseSoon(locker)
 }
 
-// errNotAllAnswered reports a release that was sent but not confirmed within closeTimeout.
+// errNotAllAnswered reports a release that was sent but not confirmed within CloseTimeout.
 var errNotAllAnswered = errors.New("some nodes did not confirm the release in time; remaining keys expire")
 
 // Release releases the lock and waits for the nodes until ctx is done. Release runs in a

@@ -93,3 +93,9 @@ func Brief(err error) string {
 type SignalError struct{ syscall.Signal }
 
 func (e SignalError) Error() string { return e.String() }
+
+// Refused reports a lock that could not be acquired or inspected, and returns the status for it.
+func (inv *Invocation) Refused(err error) int {
+	inv.Fail(err, "%v", err)
+	return Refusal(err)
+}

@@ -58,21 +58,21 @@ func (inv *Invocation) Finish(status int) int {
 	case inv.Result != nil:
 		_ = inv.PrintJSON(inv.Result)
 	case failed && inv.takesCommand():
-		_, _ = fmt.Fprintf(inv.Stderr, "%s\n", encoded(inv.failureJSON(status)))
+		_, _ = fmt.Fprintf(inv.Stderr, "%s\n", Encoded(inv.failureJSON(status)))
 	case failed:
-		_, _ = fmt.Fprintf(inv.Stdout, "%s\n", encoded(inv.failureJSON(status)))
+		_, _ = fmt.Fprintf(inv.Stdout, "%s\n", Encoded(inv.failureJSON(status)))
 	}
 	return status
 }
 
 // Joined returns one object with the fields of two. Neither is empty.
 func Joined(first, second any) json.RawMessage {
-	return slices.Concat(bytes.TrimSuffix(encoded(first), []byte("}")), []byte(","), encoded(second)[1:])
+	return slices.Concat(bytes.TrimSuffix(Encoded(first), []byte("}")), []byte(","), Encoded(second)[1:])
 }
 
-// encoded returns an object as JSON on one line. Its values are those of this program, which can be
+// Encoded returns an object as JSON on one line. Its values are those of this program, which can be
 // encoded.
-func encoded(v any) []byte {
+func Encoded(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -117,7 +117,7 @@ func (cmd *Subcommand) meaning(status int) string {
 	return fmt.Sprintf("exit status %d", status)
 }
 
-// codeOf returns the kind of a failure for programs. overviewText lists the codes.
+// codeOf returns the kind of a failure for programs. Overview lists the codes.
 func codeOf(status int, err error) string {
 	var sig SignalError
 	var qe *redlock.QuorumError

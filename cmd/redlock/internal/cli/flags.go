@@ -32,7 +32,7 @@ func DurationFlag(f *pflag.FlagSet, name string, value time.Duration, usage stri
 	return p
 }
 
-// DurationVar is duration with a variable of the caller, and a second name of one letter unless it is "".
+// DurationVar is DurationFlag with a variable of the caller, and a second name of one letter unless it is "".
 func DurationVar(f *pflag.FlagSet, p *time.Duration, name, letter string, value time.Duration, usage string) {
 	*p = value
 	f.VarP((*durationValue)(p), name, letter, usage)

@@ -26,7 +26,7 @@ type Invocation struct {
 	Stderr      *os.File
 
 	JSON    bool     // --json was given
-	Result  any      // what finish prints; nil if it was printed, or if there is none
+	Result  any      // what Finish prints; nil if it was printed, or if there is none
 	failure *failure // as reported last
 	Status  int      // the exit status
 }
@@ -106,7 +106,7 @@ func (inv *Invocation) Misused(format string, args ...any) int {
 	return ExitUsage
 }
 
-// PrintJSON prints a value as JSON on one line.
+// PrintJSON prints a value as JSON.
 func (inv *Invocation) PrintJSON(v any) error {
 	e := json.NewEncoder(inv.Stdout)
 	e.SetEscapeHTML(false)

@@ -37,7 +37,7 @@ func (in Signals) Add(sigs []syscall.Signal) {
 	}
 }
 
-// Until returns a context that the first signal ends, with a signalError as its cause. Signals that
+// Until returns a context that the first signal ends, with a SignalError as its cause. Signals that
 // arrive after stop remain in the queue.
 func (in Signals) Until(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)

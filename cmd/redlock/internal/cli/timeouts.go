@@ -34,7 +34,7 @@ var (
 func Slowed(d time.Duration) time.Duration { return time.Duration(slowdown) * d }
 
 // Lengthen makes all of them longer, for tests: a busy machine may stop a process for seconds.
-// coldTimeout stays shorter than the time after which a silent connection is closed.
+// ColdTimeout stays shorter than the time after which a silent connection is closed.
 func Lengthen() {
 	CloseTimeout, ColdTimeout = 2*CloseTimeout, 2*ColdTimeout
 	AnswerTimeout = 30 * time.Second

@@ -20,8 +20,7 @@ func (d *doctorCommand) begin(ctx context.Context, c *cli.Invocation, locker *re
 	defer stop()
 	report, err := doctor.Diagnose(ctx, locker)
 	if err != nil {
-		c.Fail(err, "%v", err)
-		return cli.Refusal(err)
+		return c.Refused(err)
 	}
 	if report.Failed() {
 		exit := d.print(c, report, nil)

@@ -139,8 +139,7 @@ func (d *doctorCommand) examine(ctx context.Context, c *cli.Invocation) int {
 	}
 	report, err := ask(ctx, locker)
 	if report == nil {
-		c.Fail(err, "%v", err)
-		return cli.Refusal(err)
+		return c.Refused(err)
 	}
 	return d.print(c, report, err)
 }

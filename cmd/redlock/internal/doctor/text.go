@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,7 +128,7 @@ func details(n doctor.Node) []string {
 	}
 	answer := fmt.Sprintf("%.1fms", float64(n.RoundTrip.Microseconds())/1000)
 	keeps := strings.TrimPrefix(n.Persistence, "AOF, ")
-	return []string{or(n.Role), tail(or(n.Version), 7), age(n.Uptime), ahead, answer, keeps}
+	return []string{cmp.Or(n.Role, "–"), tail(cmp.Or(n.Version, "–"), 7), age(n.Uptime), ahead, answer, keeps}
 }
 
 // isGuarded reports whether any node has a state under the restart guard.
@@ -140,14 +141,7 @@ func guardColumn(n doctor.Node) string {
 	if n.Guard == examine.StateQuarantined {
 		return "wait " + age(n.Quarantine+time.Second-1) // not less than it is
 	}
-	return or(n.Guard)
-}
-
-func or(s string) string {
-	if s == "" {
-		return "–"
-	}
-	return s
+	return cmp.Or(n.Guard, "–")
 }
 
 // tail returns the end of a text that is too long: names differ at the end more often.
@@ -220,16 +214,10 @@ func printFinding(p *terminal.Printer, f doctor.Finding) {
 	p.Line("%s%s", grade, terminal.Folded(f.Text, terminal.Columns-margin, "\n"+strings.Repeat(" ", margin)))
 }
 
-func summary(masters int, counts map[doctor.Grade]int) string {
-	of := func(grade doctor.Grade) string {
-		if counts[grade] == 1 {
-			return fmt.Sprintf("1 %s", grade)
-		}
-		return fmt.Sprintf("%d %ss", counts[grade], grade)
+func summary(nodes int, counts map[doctor.Grade]int) string {
+	parts := make([]string, 3)
+	for i, grade := range []doctor.Grade{doctor.Error, doctor.Warning, doctor.Note} {
+		parts[i] = terminal.Plural(counts[grade], string(grade))
 	}
-	noun := "nodes"
-	if masters == 1 {
-		noun = "node"
-	}
-	return fmt.Sprintf("%d %s: %s, %s, %s", masters, noun, of(doctor.Error), of(doctor.Warning), of(doctor.Note))
+	return terminal.Plural(nodes, "node") + ": " + strings.Join(parts, ", ")
 }

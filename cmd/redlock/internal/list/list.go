@@ -140,8 +140,7 @@ func (d *listCommand) run(ctx context.Context, c *cli.Invocation) int {
 	defer stop()
 	s := newSearch(group, keyPrefix, start, *d.limit, !*d.noFence)
 	if err := s.run(ctx, *d.timeout); err != nil {
-		c.Fail(err, "%v", err)
-		return cli.Refusal(err)
+		return c.Refused(err)
 	}
 	if c.JSON {
 		c.Result = s.Object(nil)

@@ -269,7 +269,7 @@ func keptUntil(began clock.Instant, ttl time.Duration) clock.Instant {
 // namesLimit bounds how many names are offered to a shell.
 const namesLimit = 200
 
-// HeldNames returns the names with a prefix that are held on a node, in order. It searches for namesTimeout at
+// HeldNames returns the names with a prefix that are held on a node, in order. It searches for cli.NamesTimeout at
 // most, and returns none if no node can be reached.
 func HeldNames(ctx context.Context, nodes cli.NodeList, keyPrefix, start string) (names []string) {
 	group, err := query.Open(nodes)

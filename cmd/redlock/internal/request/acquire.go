@@ -16,7 +16,7 @@ func (req *Request) Acquire(ctx context.Context, c *cli.Invocation, locker *redl
 	defer stop()
 	lock, err := req.tryThenWait(ctx, c, locker, opts)
 	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but in time for this function
-		go func() { _ = lock.Release(ctx) }() // closeSoon waits for it within closeTimeout
+		go func() { _ = lock.Release(ctx) }() // cli.CloseSoon waits for it within cli.CloseTimeout
 		err = context.Cause(ctx)
 	}
 	var sig cli.SignalError

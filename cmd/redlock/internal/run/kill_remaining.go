@@ -11,7 +11,7 @@ import (
 // killRemaining ends the processes that the command left in its group, so that none of them
 // continues without the lock. It returns when the group is empty or was killed.
 //
-// The steps are: wait for drain, send SIGTERM, and kill after the grace. A loss of the lock skips
+// The steps are: wait for cli.Drain, send SIGTERM, and kill after the grace. A loss of the lock skips
 // the wait. The lock is released only after this.
 func (sv *supervisor) killRemaining() {
 	began, asked := sv.deadline.clock.Now(), sv.lost

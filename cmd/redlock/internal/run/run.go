@@ -41,7 +41,7 @@ func (o *runOptions) run(ctx context.Context, c *cli.Invocation) int {
 	exit := o.hold(c, lock, in)
 	closing, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
 	defer cancel()
-	defer func() { cli.CloseIn(closing, locker) }() // closing uses what is left of closeTimeout after the release
+	defer func() { cli.CloseIn(closing, locker) }() // closing uses what is left of cli.CloseTimeout after the release
 	// The release is also sent after a loss: the loss may be reported before the validity ends, so
 	// the key may still be this lock's.
 	switch err := cli.Release(closing, lock); {

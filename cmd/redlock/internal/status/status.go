@@ -98,16 +98,14 @@ func statusOnce(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, 
 	s, err := locker.Inspect(ctx, name)
 	switch {
 	case s == nil:
-		c.Fail(err, "%v", err)
-		return cli.Refusal(err)
+		return c.Refused(err)
 	case c.JSON:
 		c.Result = (*statusView)(s).Object(nil)
 	default:
 		(*statusView)(s).Print(c.Printer())
 	}
 	if err != nil {
-		c.Fail(err, "%v", err)
-		return cli.Refusal(err)
+		return c.Refused(err)
 	}
 	return cli.ExitOK
 }

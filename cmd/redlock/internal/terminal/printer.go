@@ -92,3 +92,20 @@ func Folded(text string, width int, lineBreak string) string {
 
 // Columns is the width of the output.
 const Columns = 80
+
+// Thousands formats a number with commas.
+func Thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Plural returns a number with a noun, in the plural unless it is 1.
+func Plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%s %s", Thousands(int64(n)), noun)
+}

@@ -3,7 +3,6 @@ package watch
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,8 +87,7 @@ func (w *watcher) watch(ctx context.Context) int {
 		case ctx.Err() != nil:
 			return cli.ExitOK // the end that the user asked for
 		case v == nil:
-			w.c.Fail(err, "%v", err)
-			return cli.Refusal(err)
+			return w.c.Refused(err)
 		}
 		if err := w.show(v); err != nil {
 			if errors.Is(err, syscall.EPIPE) {
@@ -119,9 +117,8 @@ func (w *watcher) news(show func(View) error) func(View) error {
 
 func (w *watcher) object(v View) error {
 	at := time.Now().UTC().Round(time.Millisecond)
-	e := json.NewEncoder(w.c.Stdout)
-	e.SetEscapeHTML(false)
-	return e.Encode(v.Object(&at))
+	_, err := fmt.Fprintf(w.c.Stdout, "%s\n", cli.Encoded(v.Object(&at)))
+	return err
 }
 
 func (w *watcher) block(v View) error {
