@@ -20,7 +20,10 @@ const errorPage = "docs/errors.md"
 // errorSources are the folders whose texts users see.
 var errorSources = []string{
 	"redlock", "pool", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/pubsub", "internal/session",
-	"internal/transport", "internal/env", "internal/claim", "internal/nodelist", "cmd/redlock", "cmd/redlock/internal/process",
+	"internal/transport", "internal/env", "internal/claim", "internal/nodelist", "cmd/redlock",
+	"cmd/redlock/internal/process", "cmd/redlock/internal/cli", "cmd/redlock/internal/query", "cmd/redlock/internal/watch",
+	"cmd/redlock/internal/status", "cmd/redlock/internal/list", "cmd/redlock/internal/breaking", "cmd/redlock/internal/request",
+	"cmd/redlock/internal/claim", "cmd/redlock/internal/doctor", "cmd/redlock/internal/run",
 	"contrib/schedlock", "contrib/sqlfence",
 }
 
@@ -189,9 +192,9 @@ func (r *textReader) printed(name string, call *ast.CallExpr) (arg int, prefix s
 		return 0, "redlock node: ", true
 	case !strings.HasPrefix(r.folder, "cmd/redlock") || ownStage.MatchString(file):
 		return 0, "", false
-	case slices.Contains([]string{"misused", "say", "New", "Errorf"}, name):
+	case slices.Contains([]string{"misused", "say", "Misused", "Say", "New", "Errorf"}, name):
 		return 0, "", len(call.Args) > 0
-	case name == "fail" || name == "failSilently":
+	case slices.Contains([]string{"fail", "Fail", "FailSilently", "CodedError"}, name):
 		return 1, "", len(call.Args) > 1
 	}
 	return 0, "", false

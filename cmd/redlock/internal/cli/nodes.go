@@ -29,6 +29,9 @@ func (n NodeList) Users() (users []string) {
 var ErrNoNodes = errors.New("no nodes given by --nodes, REDLOCK_NODES, --nodes-file or REDLOCK_NODES_FILE; nodes inside this " +
 	"process, as the demo has them, would end with it, and a lock on them would protect nothing")
 
+// ErrEmbedded reports that two sets of nodes were asked for.
+var ErrEmbedded = errors.New("--embedded uses its own nodes and excludes --nodes and --nodes-file")
+
 // Nodes reads the list of nodes. A flag takes precedence over the variables. Two lists are
 // refused: clients that use different ones do not exclude each other.
 func (inv *Invocation) Nodes() (n NodeList, err error) {

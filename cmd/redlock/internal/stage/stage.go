@@ -182,7 +182,7 @@ func Nodes(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func(), er
 		return nodes, func() {}, err
 	}
 	if inv.NodesGiven() {
-		return nodes, nil, errors.New("--embedded uses its own nodes and excludes --nodes and --nodes-file")
+		return nodes, nil, cli.ErrEmbedded
 	}
 	s, err := own()
 	if err != nil {
