@@ -311,7 +311,8 @@ func (c *Config) transport() *transport.Settings {
 	return &transport.Settings{
 		Network: c.Network, Address: c.Address, Connect: c.Dial, TLS: c.TLS,
 		Username: c.Username, Password: c.Password, Credentials: c.Credentials, Database: c.Database, ClientName: c.ClientName,
-		DialTimeout: c.DialTimeout, RedialMin: c.RedialMin, RedialMax: c.RedialMax, Clock: c.Clock, Where: where,
+		DialTimeout: c.DialTimeout, HardTimeout: c.HardTimeout, RedialMin: c.RedialMin, RedialMax: c.RedialMax,
+		Clock: c.Clock, Where: where,
 	}
 }
 

@@ -25,18 +25,15 @@ type pipeConn struct {
 	writer sync.WaitGroup
 
 	// Guarded by pipeline.mu:
-	woken        bool // the writer will look at the queue, unless the connection is dead
-	unanswered   ring // written, in order, and not yet taken over by the reader
-	commandsSent int64
-	guard        guardState
-	merge        [command.MergeKinds]mergeState
-	loaded       command.ScriptSet // scripts that were loaded on this connection
-	health       health
+	woken      bool // the writer will look at the queue, unless the connection is dead
+	unanswered ring // written, in order, and not yet taken over by the reader
+	guard      guardState
+	merge      [command.MergeKinds]mergeState
+	loaded     command.ScriptSet // scripts that were loaded on this connection
+	health     health
 	admission
-	watchdog
 
-	commandsAnswered atomic.Int64
-	callsSent        atomic.Int64 // calls that may have been sent; each gets one reply
+	answered atomic.Int64 // commands
 
 	outgoing
 	incoming
@@ -44,12 +41,11 @@ type pipeConn struct {
 
 // incoming is the state of the reader, which alone uses it.
 type incoming struct {
-	answering     []*command.Command       // written, in order
-	next          int                      // the first of answering without a reply
-	callsAnswered int64                    // that were read
-	oneCall       []*command.Command       // of handleMergedReply,
-	parts         []reply.Part             // and what its reply means for each
-	unexecuted    map[string]clock.Instant // see noteAcquire
+	answering  []*command.Command       // written, in order
+	next       int                      // the first of answering without a reply
+	oneCall    []*command.Command       // of handleMergedReply,
+	parts      []reply.Part             // and what its reply means for each
+	unexecuted map[string]clock.Instant // see noteAcquire
 }
 
 // newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
@@ -66,15 +62,11 @@ func newPipeConn(pl *pipeline, s *transport.Conn, f session.Facts) *pipeConn {
 
 // run reads until the connection ends, waits for the writer, and returns the reason.
 func (pc *pipeConn) run() error {
-	pc.raw.OnUnfinished(pc.watchUnfinished)
+	pc.raw.Start()
 	// The writer starts only now: the handshake, which wrote before, is over.
 	pc.writer.Go(pc.write)
 	pc.raw.End(pc.read())
 	pc.writer.Wait()
-	pc.pipeline.mu.Lock()
-	// No goroutine of the connection is left, so nothing can start the watchdog again.
-	pc.watchTimer.stop()
-	pc.pipeline.mu.Unlock()
 	return pc.raw.Err()
 }
 
@@ -85,11 +77,6 @@ func (pc *pipeConn) read() error {
 		r, err := pc.raw.Receive()
 		if err != nil {
 			return err
-		}
-		// A reply without a call, or before it: the server is out of step, so no later reply can be
-		// trusted.
-		if pc.callsAnswered++; pc.callsAnswered > pc.callsSent.Load() {
-			return errProtocol
 		}
 		c := pc.nextAnswered()
 		if c.Merged > 0 {
@@ -114,7 +101,7 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 	// The slice is reused, and as long as the longest burst. It must not keep the command, and with it a lock, alive.
 	pc.answering[pc.next] = nil
 	pc.next++
-	pc.commandsAnswered.Add(1)
+	pc.answered.Add(1)
 	return c
 }
 

@@ -29,7 +29,6 @@ package pool
 //	conn.go               one connection's life: its reader
 //	write.go              the writer, and its batches
 //	merge.go              commands that are sent in one call
-//	watchdog.go           ends a connection whose peer is silent
 //	undo.go               whether an undo is sent again
 //	undo_parked.go        undos that a server answers by errors
 //	unacked.go            acquires that ended with their connection, and their sweeps

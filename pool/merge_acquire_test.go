@@ -460,7 +460,7 @@ func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
 
 // A batch counts all commands that are set aside.
 func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
-	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()})
+	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
 	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
 	k.loaded = ^command.ScriptSet(0)
 	for i := range 2 * maxBatch {
@@ -472,7 +472,6 @@ func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 	}
 	dropped, _ := k.takeBatch()
 	require.Empty(t, dropped)
-	k.watchTimer.stop()
 	require.Len(t, k.batch, maxBatch)
 }
 

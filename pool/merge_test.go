@@ -170,7 +170,7 @@ func TestMergingKeepsTheOrderOfEachKey(t *testing.T) {
 // everyBatch checks the order of all batches of that length of commands of these kinds.
 func everyBatch(t *testing.T, kinds []func() *call, length int) {
 	t.Helper()
-	n := newNode(&Config{Name: "n", Clock: clock.Runtime(), HardTimeout: time.Hour})
+	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
 	batches := 1
 	for range length {
 		batches *= len(kinds)
@@ -186,7 +186,6 @@ func everyBatch(t *testing.T, kinds []func() *call, length int) {
 		}
 		dropped, _ := k.takeBatch()
 		require.Empty(t, dropped)
-		k.watchTimer.stop()
 		requireOrdered(t, k.batch, position)
 	}
 }
@@ -470,7 +469,7 @@ func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
 }
 
 func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
-	n := newNode(&Config{Name: "n", HardTimeout: longTTL, Clock: clock.Runtime()})
+	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
 	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
 	k.loaded = ^command.ScriptSet(0)
 	for i := range 200 {
@@ -478,7 +477,6 @@ func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 	}
 	dropped, _ := k.takeBatch()
 	require.Empty(t, dropped)
-	k.watchTimer.stop()
 	size := 0
 	for _, c := range k.batch {
 		size += len(c.Keys[0])

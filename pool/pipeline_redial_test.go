@@ -426,16 +426,12 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
-		l := n.pipeline
-		k := l.conn
-		sent := k.commandsSent
-		k.raw.End(ErrDisconnected)
+		sent := n.Stats().Written
+		n.pipeline.conn.raw.End(ErrDisconnected)
 		c := acquiring("A", longTTL, "k").on(n)
 		synctest.Wait() // the writer could have written it
-		l.mu.Lock()
-		require.Equal(t, sent, k.commandsSent)
-		require.Equal(t, 1, l.queue.len())
-		l.mu.Unlock()
+		require.Equal(t, sent, n.Stats().Written)
+		require.Equal(t, 1, n.Stats().Queued)
 		require.NoError(t, first.Close())
 		require.Equal(t, command.Granted, c.reply(t).Outcome)
 		require.Equal(t, 1, count(m, "SET"))

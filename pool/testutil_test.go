@@ -122,7 +122,7 @@ func answers(n *Node) int64 {
 	l := n.pipeline
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn.commandsAnswered.Load()
+	return l.conn.answered.Load()
 }
 
 // sound are the facts of a healthy master.

@@ -2,12 +2,8 @@ package pool
 
 import (
 	"runtime"
-	"slices"
-	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // outgoing is the state of the writer, which alone uses it.
@@ -16,10 +12,8 @@ type outgoing struct {
 	args       []any // the arguments of one call
 	evalMerged bool  // the batch's merged calls send the script's text
 
-	recentBatch         int           // how many commands came together recently: fades by one with each write
-	answeredAtLastBatch int64         // answered, when the last batch was taken
-	writesWithoutReply  int           // batches in a row without a reply in between
-	silentSince         clock.Instant // when writesWithoutReply reached its threshold
+	recentBatch    int   // how many commands came together recently: fades by one with each write
+	answeredBefore int64 // answered, when the last batch was taken
 }
 
 // batchThreshold is the number of commands in a recent batch from which on the writer first lets
@@ -44,54 +38,13 @@ const (
 // behind it.
 func (pc *pipeConn) recentlyBusy() bool { return pc.recentBatch >= batchThreshold }
 
-// recordBatchLocked records how many commands came together: those in this batch, or the answers since
+// recordBatch records how many commands came together: those in this batch, or the answers since
 // the batch before it, because their callers are about to submit more. Unanswered commands do not
 // count, because a frozen peer leaves many.
-func (pc *pipeConn) recordBatchLocked() {
-	answered := pc.commandsAnswered.Load()
-	pc.recentBatch = min(batchMemory, max(len(pc.batch), int(answered-pc.answeredAtLastBatch), pc.recentBatch-1))
-	// An answer ends the series of writes without a reply.
-	if answered != pc.answeredAtLastBatch {
-		pc.writesWithoutReply, pc.answeredAtLastBatch = 0, answered
-	}
-	if len(pc.batch) == 0 {
-		return // all commands were given up: no answer is due
-	}
-	if pc.writesWithoutReply++; pc.writesWithoutReply == batchThreshold {
-		pc.silentSince = pc.pipeline.node.cfg.Clock.Now()
-	}
-}
-
-// After silentAfter without an answer, the writer waits before each batch: the silence divided by
-// throttleShare, and at most maxThrottle. To a frozen peer every few commands would otherwise
-// cost a system call in vain. Commands that are given up during the wait are never sent. A
-// distant peer exceeds silentAfter only before its first reply.
-const (
-	silentAfter   = 50 * time.Millisecond
-	throttleShare = 50
-	maxThrottle   = 10 * time.Millisecond
-)
-
-// peerSilent reports whether at least batchThreshold batches were written since the last answer.
-func (pc *pipeConn) peerSilent() bool {
-	return pc.writesWithoutReply >= batchThreshold && pc.answeredAtLastBatch == pc.commandsAnswered.Load()
-}
-
-// throttle waits before the next batch if the peer is silent.
-func (pc *pipeConn) throttle() {
-	if !pc.peerSilent() {
-		return
-	}
-	silent := pc.pipeline.node.cfg.Clock.Now().Sub(pc.silentSince)
-	if silent < silentAfter {
-		return
-	}
-	over, stop := timer.After(pc.pipeline.node.cfg.Clock, min(silent/throttleShare, maxThrottle))
-	defer stop()
-	select {
-	case <-over:
-	case <-pc.raw.Dead():
-	}
+func (pc *pipeConn) recordBatch() {
+	answered := pc.answered.Load()
+	pc.recentBatch = min(batchMemory, max(len(pc.batch), int(answered-pc.answeredBefore), pc.recentBatch-1))
+	pc.answeredBefore = answered
 }
 
 // write is the writer's goroutine. It sleeps until it is woken (wakeLocked), and then writes until
@@ -112,7 +65,7 @@ func (pc *pipeConn) write() {
 // writeBatch writes queued commands in one system call and reports whether something is left.
 // Only the writer calls it.
 func (pc *pipeConn) writeBatch() (more bool) {
-	pc.throttle()
+	pc.raw.Pace()
 	if pc.recentlyBusy() {
 		runtime.Gosched() // only once: if other goroutines compute, each yield may cost one of their time slices
 	}
@@ -179,10 +132,7 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 		}
 	}
 	pc.appendAllMergedLocked()
-	// Under the same lock as unanswered: the watchdog compares commandsSent with the answers.
-	pc.commandsSent += int64(len(pc.batch))
-	pc.recordBatchLocked()
-	pc.armWatchdogLocked()
+	pc.recordBatch()
 	// Under the same lock as the queue: unless the writer continues, the next command wakes it.
 	pc.woken = pl.queue.len() > 0
 	return dropped, pc.woken
@@ -210,7 +160,6 @@ func (pc *pipeConn) pushLocked(c *command.Command) {
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
 // that the flush is one system call.
 func (pc *pipeConn) send() error {
-	calls, wrapped := pc.callsSent.Load(), pc.raw.Wrapped()
 	for i := 0; i < len(pc.batch); i++ {
 		c := pc.batch[i]
 		var name string
@@ -221,15 +170,9 @@ func (pc *pipeConn) send() error {
 		} else if name, pc.args = c.AppendCall(pc.args[:0], c.UsesEval()); c.Guarded {
 			pc.args = append(pc.args, pc.guard.expected)
 		}
-		args := pc.args
-		if calls++; wrapped { // the service's connection may send at once, and may keep the arguments
-			pc.callsSent.Store(calls)
-			args = slices.Clone(args)
-		}
-		if err := pc.raw.Send(name, args); err != nil {
+		if err := pc.raw.Send(name, pc.args); err != nil {
 			return err
 		}
 	}
-	pc.callsSent.Store(calls) // before the flush: nothing has left the process
 	return pc.raw.Flush()
 }

@@ -2,7 +2,9 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,8 +19,8 @@ type Dialer interface {
 	Dial(ctx context.Context) (*Conn, error)
 }
 
-// Conn is a dialled connection. One goroutine uses it for Greet and Ask. After that one goroutine may Send and
-// Flush, and another one Receive. Anybody may End it.
+// Conn is a dialled connection. One goroutine uses it for Greet and Ask. After that one goroutine may Pace, Send and
+// Flush, and another one Receive. Anybody may End it. Start comes between the two, if each call has one reply.
 type Conn struct {
 	Address string // the one that Sentinels named; otherwise empty
 	Forget  func() // called by Close; may be nil
@@ -35,6 +37,10 @@ type Conn struct {
 	// password is what AUTH sent, which no error may show. Greet sets it, and ends before the goroutines that
 	// read it start, so it needs no mutex.
 	password string
+
+	calls int64 // that were written; the writer's
+	watchdog
+	pace pace
 
 	failed  sync.Once
 	dead    chan struct{} // closed by End
@@ -62,19 +68,28 @@ func newConn(s *Settings, r redis.Conn) *Conn {
 // Password returns what AUTH sent, which no text may show.
 func (c *Conn) Password() string { return c.password }
 
-// Wrapped reports whether a wrapped pool dialled. Then each Send may write, and may keep its arguments.
-func (c *Conn) Wrapped() bool { return c.writer == nil }
+// wrapped reports whether a wrapped pool dialled.
+func (c *Conn) wrapped() bool { return c.writer == nil }
 
-// Send adds a call to what Flush sends.
-func (c *Conn) Send(name string, args []any) error { return c.Redis.Send(name, args...) }
+// Send adds a call to what Flush sends. It does not keep args.
+func (c *Conn) Send(name string, args []any) error {
+	c.calls++
+	if c.wrapped() { // the service's connection may send at once, and may keep the arguments
+		c.expect()
+		args = slices.Clone(args)
+	}
+	return c.Redis.Send(name, args...)
+}
 
 // Flush sends what was written with Send, however long the server takes. redigo's own Flush comes first: it moves
 // redigo's buffer into that of writer, which the second one sends.
 func (c *Conn) Flush() error {
+	c.expect()
+	c.noteFlush()
 	if err := c.Redis.Flush(); err != nil {
 		return err
 	}
-	if c.writer == nil {
+	if c.wrapped() {
 		return nil
 	}
 	return c.writer.flush()
@@ -87,6 +102,11 @@ type Reply struct {
 	Err   error
 }
 
+var errOutOfStep = errors.New("pool: unexpected reply without a command")
+
+// OutOfStep reports whether a connection ended because its peer sent more replies than were due.
+func OutOfStep(err error) bool { return errors.Is(err, errOutOfStep) }
+
 // Receive waits for the next reply. Its error means that no other one will come.
 func (c *Conn) Receive() (Reply, error) {
 	v, err := redis.ReceiveWithTimeout(c.Redis, 0)
@@ -94,22 +114,16 @@ func (c *Conn) Receive() (Reply, error) {
 	if err != nil && c.Redis.Err() != nil {
 		return Reply{}, err
 	}
+	// A server that is out of step can't be trusted with any later reply either.
+	if n := c.received.Add(1); c.started && n > c.due.Load() {
+		return Reply{}, errOutOfStep
+	}
 	// In every reply: a service may answer AUTH late, out of step.
 	return Reply{v, resp.Withhold(err, c.password)}, nil
 }
 
 // Bound sets other limits for the replies.
 func (c *Conn) Bound(limits resp.Limits) { c.in.scan.Limits = limits }
-
-// OnUnfinished has f called before the reader waits for the rest of a reply. It is called before the reader starts.
-func (c *Conn) OnUnfinished(f func()) {
-	if c.in != nil {
-		c.in.onUnfinished = f
-	}
-}
-
-// Unfinished reports whether the peer has begun a reply and not ended it. It may be called while the reader reads.
-func (c *Conn) Unfinished() bool { return c.in != nil && c.in.unfinished.Load() }
 
 // End ends the connection, for its reader, its writer or anybody else. The first reason counts. Closing the
 // socket releases a reader or writer that is blocked on it.
@@ -154,6 +168,7 @@ func (c *Conn) Abort() {
 // Close ends the use of the connection, after its reader and writer have ended.
 func (c *Conn) Close() {
 	c.Abort()
+	c.unwatch()
 	if c.Forget != nil {
 		c.Forget()
 	}

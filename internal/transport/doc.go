@@ -8,6 +8,8 @@
 //	greet.go      AUTH, SELECT and what is asked behind them, in one round trip
 //	coalesce.go   collects what redigo writes into one system call
 //	bounds.go     bounds replies before redigo parses them
+//	watchdog.go   ends a connection whose peer is silent
+//	pace.go       fewer writes to a peer that is silent
 //	redial.go     the pause between dials
 //	errors.go     errors that pass for no context's
 package transport

@@ -57,7 +57,7 @@ func (c *Conn) abortReason(ctx context.Context, err error) error {
 // opening returns the calls that every connection begins with. A wrapped pool's dial function
 // authenticates and selects the database itself: a second AUTH could replace the user that the service has chosen.
 func (c *Conn) opening(ctx context.Context) (calls []Call, err error) {
-	if !c.Wrapped() {
+	if !c.wrapped() {
 		// The credentials are read for each dial, so a rotated password needs no restart.
 		user, password, err := c.settings.secrets(ctx)
 		if err != nil {

@@ -22,6 +22,7 @@ type Settings struct {
 	ClientName         string
 
 	DialTimeout          time.Duration
+	HardTimeout          time.Duration
 	RedialMin, RedialMax time.Duration
 	Clock                clock.Clock
 

@@ -41,7 +41,7 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 		for _, c := range kept {
 			require.Equal(t, command.Granted, c.reply(t).Outcome)
 		}
-		require.LessOrEqual(t, time.Since(began), maxThrottle)
+		require.LessOrEqual(t, time.Since(began), 10*time.Millisecond, "the longest pause")
 		for _, c := range given {
 			c.reply(t)
 		}
@@ -77,7 +77,7 @@ func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
 func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		const far = 4 * silentAfter
+		const far = 200 * time.Millisecond // four times the silence after which the writer pauses
 		m.SetDelay(far)
 		took := make([]time.Duration, 1000)
 		var all sync.WaitGroup
@@ -92,7 +92,7 @@ func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 		all.Wait()
 		const flowing = int(far/time.Millisecond) + 10
 		require.Equal(t, far, slices.Min(took))
-		require.LessOrEqual(t, slices.Max(took[:flowing]), far+far/throttleShare)
+		require.LessOrEqual(t, slices.Max(took[:flowing]), far+far/50)
 		require.Equal(t, far, slices.Max(took[flowing:]))
 	})
 }
