@@ -107,6 +107,19 @@ func TestACommandThatIgnoresSIGTERMIsKilledWhenTheLockIsLost(t *testing.T) {
 	require.Equal(t, 1, strings.Count(p.messages(), "redlock: "), "the overlap, and the loss not again although the command was killed and left its child")
 }
 
+// A loss is said once, although what the command leaves behind ends with the grace.
+func TestALossIsSaidOnceAlthoughTheCommandLeavesAProcessBehind(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	p := start(t, all, "run", "--ttl", "6s", "--grace", "200ms", "job", "--", "sh", "-c", `(trap "" TERM; echo ready; while :; do sleep 0.02; done) & wait`)
+	require.Equal(t, "ready", p.line())
+	lose(all)
+	require.Equal(t, 74, p.status())
+	require.Contains(t, p.message(), "job is lost, and sh has 200ms to end: ")
+	require.Empty(t, p.gone())
+	require.Equal(t, 1, strings.Count(p.messages(), "redlock: "), "the overlap")
+}
+
 // docs/dev/hazards.md H106: no write of the command after the end of the validity.
 func TestACommandEndsBeforeTheValidityOfALockThatIsNotExtended(t *testing.T) {
 	t.Parallel()

@@ -306,7 +306,7 @@ func TestWhatTheCommandLeavesBehindEndsWithTheLock(t *testing.T) {
 func TestWhatHasLittleToFinishMayFinishIt(t *testing.T) {
 	t.Parallel()
 	attempts(t, 3, func() string {
-		p := start(t, masters(t), "run", "job", "--", "sh", "-c", `(sleep 0.01; echo finished) & exit 0`)
+		p := start(t, masters(t), "run", "job", "--", "sh", "-c", `(sleep 0.3; echo finished) & exit 0`)
 		require.Equal(t, 0, p.status())
 		if printed, messages := p.gone(), p.messages(); printed != "finished\n" || messages != "" {
 			return "it printed " + strconv.Quote(printed) + ", and redlock: " + messages
