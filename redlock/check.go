@@ -105,7 +105,7 @@ func (lk *Lock) confirmed(start clock.Instant) {
 // for how long (see voteOnKeys).
 func (lk *Lock) checkVotes(r *vote.Round) []Vote {
 	votes := votesError(r, nil).Votes
-	r.View(func(s vote.Results) {
+	r.View(func(s *vote.Ballots) {
 		for i, holds := range s.KeyStates {
 			if holds == nil {
 				continue // no answer, or a failure
@@ -125,7 +125,7 @@ func (lk *Lock) checkVotes(r *vote.Round) []Vote {
 // less 1 ms because PTTL is truncated to milliseconds. others is the number of nodes that do not
 // hold the token.
 func (lk *Lock) supportedUntil(r *vote.Round) (ours []clock.Instant, others int) {
-	r.View(func(s vote.Results) {
+	r.View(func(s *vote.Ballots) {
 		for _, holds := range s.KeyStates {
 			if holds == nil {
 				continue // no answer, or a failure

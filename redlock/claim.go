@@ -195,7 +195,7 @@ func (lk *Lock) resume(ctx context.Context) error {
 // maxRemaining returns the longest time to live that a node reported. An earlier handle may have
 // extended the keys for longer than the TTL of the claim.
 func (l *Locker) maxRemaining(r *vote.Round) (d time.Duration) {
-	r.View(func(s vote.Results) {
+	r.View(func(s *vote.Ballots) {
 		for _, states := range s.KeyStates {
 			for _, h := range states {
 				d = max(d, min(h.TTL, l.set.maxTTL))

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
@@ -166,8 +167,10 @@ func (lk *Lock) awaitedUntil() clock.Instant {
 	if undo == nil || !undo.Decided() { // the node timeout bounds the decision
 		return noDeadline
 	}
+	var confirmed bool
+	undo.View(func(s *vote.Ballots) { confirmed = s.Confirmed() })
 	at, now := undo.Start.Add(recovery(lk.l.nodes)), lk.l.now()
-	if !now.Before(at) && lk.wasHeld() && !undo.Confirmed() {
+	if !now.Before(at) && lk.wasHeld() && !confirmed {
 		at = now.Add(time.Second)
 	}
 	return min(undo.Request.NotAfter, at)

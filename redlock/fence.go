@@ -63,7 +63,8 @@ func (lk *Lock) fillFencedAcquire(r *command.Request) {
 // H94).
 func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]int64
-	counted := lk.keys.acquire.AppendFences(few[:0])
+	counted := few[:0]
+	lk.keys.acquire.View(func(s *vote.Ballots) { counted = s.AppendFences(counted) })
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
 	lk.fence = fence
 	if agreed {

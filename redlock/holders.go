@@ -51,7 +51,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	q.round.ClearTimer()
 	e := votesError(attempt.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
 	var seen verdict.Contention
-	q.round.View(func(s vote.Results) {
+	q.round.View(func(s *vote.Ballots) {
 		q.fillIn(s, e.Votes)
 		seen = w.sightings.Explain(l.now(), l.readTimeout(), q.failure(s, e, len(w.names)))
 	})
@@ -70,8 +70,8 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 }
 
 // failure returns what is known after the query. e has the votes of the attempt and the results of the query.
-func (q *holderQuery) failure(s vote.Results, e *QuorumError, names int) verdict.Failure {
-	f := verdict.Failure{Names: names, Need: s.Need, Foreign: e.blockedBy(ErrForeignKey), Keys: s.KeyStates, Outages: make([]verdict.Outage, len(q.votes))}
+func (q *holderQuery) failure(s *vote.Ballots, e *QuorumError, names int) verdict.Failure {
+	f := verdict.Failure{Names: names, Need: s.Need(), Foreign: e.blockedBy(ErrForeignKey), Keys: s.KeyStates, Outages: make([]verdict.Outage, len(q.votes))}
 	f.Refused, f.Failed = e.against()
 	for i := range q.votes {
 		f.Outages[i] = verdict.Outage{Failed: q.votes[i].Outcome == OutcomeFailed, Left: quarantineLeft(q.votes[i].Err)}
@@ -96,9 +96,9 @@ func (l *Locker) markOwn(e *QuorumError) {
 }
 
 // fillIn adds the results of the query to the votes of the attempt.
-func (q *holderQuery) fillIn(s vote.Results, votes []Vote) {
-	for i := range s.Ballots {
-		b, v, why := &s.Ballots[i], &votes[i], asHeldError(s.KeyStates[i])
+func (q *holderQuery) fillIn(s *vote.Ballots, votes []Vote) {
+	for i := range s.ByNode {
+		b, v, why := &s.ByNode[i], &votes[i], asHeldError(s.KeyStates[i])
 		if q.votes[i].notAwaited() && errors.Is(v.Err, command.ErrGivenUp) {
 			*v = q.votes[i] // the undo cancelled the acquire: the node did not fail
 		}
@@ -126,7 +126,7 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	args.Set(l.keys(w.names), "")
 	q.round = l.readRound(&noEvents, nil, w.names, args)
 	timeout := l.set.timeout(w.ttl)
-	if q.Brief() { // as after a tie: see package vote, tie.go
+	if q.Brief() { // as after a tie: see package vote, group.go
 		timeout = min(timeout, l.notAwaitedTimeout(q.votes, lost.refusalsTook()))
 	}
 	q.round.Rule, q.round.Enough = vote.AfterAll, q.enough
@@ -149,9 +149,9 @@ func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Durati
 }
 
 // enough reports whether the answers so far suffice.
-func (q *holderQuery) enough(s vote.Results) bool {
-	for i := range s.Ballots {
-		b := &s.Ballots[i]
+func (q *holderQuery) enough(s *vote.Ballots) bool {
+	for i := range s.ByNode {
+		b := &s.ByNode[i]
 		q.answers[i] = verdict.Answer{Known: b.Counted, Failed: b.Failed(), Keys: s.KeyStates[i]}
 	}
 	return q.Suffice(q.answers)

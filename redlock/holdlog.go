@@ -57,9 +57,9 @@ func (lk *Lock) noteCopies(x *extension) {
 	}
 	var granted, refused, failed quorum.Nodes
 	why := make([]error, len(h.nodes))
-	x.round.View(func(s vote.Results) {
-		for i := range s.Ballots {
-			switch b := &s.Ballots[i]; {
+	x.round.View(func(s *vote.Ballots) {
+		for i := range s.ByNode {
+			switch b := &s.ByNode[i]; {
 			case !b.Counted: // it may answer in time
 			case b.Outcome == command.Granted:
 				granted = granted.With(i)

@@ -59,16 +59,16 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 		return nil, err
 	}
 	s := &Status{Name: name}
-	r.View(func(res vote.Results) { s.fillIn(r, res) })
+	r.View(func(res *vote.Ballots) { s.fillIn(r, res) })
 	if !r.Won() {
 		return s, votesError(r, ErrNoQuorum)
 	}
 	return s, nil
 }
 
-func (s *Status) fillIn(r *vote.Round, res vote.Results) {
-	for i := range res.Ballots {
-		n := NodeStatus{Node: r.NodeName(i), Err: res.Ballots[i].Err}
+func (s *Status) fillIn(r *vote.Round, res *vote.Ballots) {
+	for i := range res.ByNode {
+		n := NodeStatus{Node: r.NodeName(i), Err: res.ByNode[i].Err}
 		if states := res.KeyStates[i]; len(states) > 0 {
 			h := states[0]
 			n.Held, n.Owner, n.ID, n.Token, n.Remaining = h.Value != "", command.Owner(h.Value), command.ID(h.Value), command.Mask(h.Value), h.TTL
@@ -85,14 +85,14 @@ func (s *Status) fillIn(r *vote.Round, res vote.Results) {
 
 // quorumHolder returns the token that a quorum of the nodes has under a name, if there is one, and how long a
 // quorum keeps it. That is negative, as nodes report it, if it never expires.
-func quorumHolder(res vote.Results, name int) (token string, kept time.Duration) {
+func quorumHolder(res *vote.Ballots, name int) (token string, kept time.Duration) {
 	for token, left := range verdict.TokensHolding(res.KeyStates, name) {
 		for i := range left {
 			if left[i] < 0 {
 				left[i] = verdict.NoExpiry
 			}
 		}
-		kept, ok := quorum.Supported(left, res.Need)
+		kept, ok := quorum.Supported(left, res.Need())
 		if !ok || token == "" {
 			continue
 		}

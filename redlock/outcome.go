@@ -12,10 +12,10 @@ import (
 // votesError returns the votes of a round as an error.
 func votesError(r *vote.Round, reason error) *QuorumError {
 	e := &QuorumError{Op: r.Request.Op.String(), Names: r.Names, Reason: reason}
-	r.View(func(s vote.Results) {
-		e.Need = s.Need
-		for i := range s.Ballots {
-			e.Votes = append(e.Votes, voteOf(r.NodeName(i), &s.Ballots[i]))
+	r.View(func(s *vote.Ballots) {
+		e.Need = s.Need()
+		for i := range s.ByNode {
+			e.Votes = append(e.Votes, voteOf(r.NodeName(i), &s.ByNode[i]))
 		}
 	})
 	return e

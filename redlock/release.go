@@ -81,14 +81,17 @@ func (lk *Lock) releaseOnce() error {
 // releaseResult returns the result of the release by its votes.
 func (lk *Lock) releaseResult() error {
 	r := lk.keys.undo.Load()
-	switch {
-	case r.Won():
+	if r.Won() {
 		return nil
-	case r.RefusedByQuorum():
+	}
+	var gone, free bool
+	r.View(func(s *vote.Ballots) { gone, free = s.RefusedByQuorum(), s.SurelyFree() })
+	switch {
+	case gone:
 		e := lk.lostBy(lease.Gone)
 		e.Votes = votesError(r, nil).Votes
 		return e
-	case r.SurelyFree():
+	case free:
 		return nil
 	}
 	e := votesError(r, ErrNoQuorum)

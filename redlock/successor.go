@@ -69,7 +69,7 @@ func (l *Locker) awaitLog(until clock.Instant) {
 // successor returns the holder that a query found: of several, the one whose keys are kept longest. It
 // returns nil if no other token is on a quorum.
 func (lk *Lock) successor(r *vote.Round) (found *HeldError) {
-	r.View(func(s vote.Results) {
+	r.View(func(s *vote.Ballots) {
 		for name := range r.Names {
 			token, kept := quorumHolder(s, name)
 			if token != "" && token != lk.args.Token() && (found == nil || command.Outlasts(kept, found.Remaining)) {

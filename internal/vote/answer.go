@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
@@ -25,17 +24,10 @@ func (o *receiver) Answer(c *command.Command, rep command.Reply) {
 	}
 	took := r.measure(node, rep)
 	r.mu.Lock()
-	b := &r.ballots[node]
-	counted, late := b.Counted, b.Counted || r.Decided()
-	b.Undone = rep.Undone
-	b.Replied, b.AnsweredLate, b.Outcome, b.NotSent, b.Err, b.Latency = true, counted, rep.Outcome, rep.NotSent, rep.Err, took
-	b.Fence = rep.Fence
-	if r.keyStates != nil {
-		r.keyStates[node] = rep.KeyStates
-	}
-	before := r.tiedLocked()
-	news := r.countLocked(b)
-	tied := !r.Decided() && !before && r.tiedLocked() && r.Request.Op == command.Acquire
+	before := r.ballots.tied()
+	late := r.ballots.record(node, rep, took)
+	news := r.decideLocked()
+	tied := !before && r.ballots.tied() && r.Request.Op == command.Acquire
 	r.mu.Unlock()
 	if g.OnAnswer != nil {
 		g.OnAnswer(r, node, rep, took, late)
@@ -64,64 +56,26 @@ func (t *voteTimer) Fire(*timer.Timer) {
 	if !timedOut {
 		why = ErrNotAwaited // a tie: see armTieTimeout
 	}
-	news := false
 	r.mu.Lock()
-	for i := range r.ballots {
-		if b := &r.ballots[i]; !b.Replied {
-			b.Outcome, b.Err, b.Latency = command.Unknown, why, took
-			if r.Request.Op == command.Acquire && (timedOut || took >= r.group.Patience(i)) {
-				r.group.trips[i].Store(0) // it is silent
-			}
-			news = r.countLocked(b) || news
+	silent := r.ballots.giveUp(why, took)
+	news := r.decideLocked()
+	r.mu.Unlock()
+	for i := range r.group.trips {
+		if silent.Has(i) && r.Request.Op == command.Acquire && (timedOut || took >= r.group.Patience(i)) {
+			r.group.trips[i].Store(0)
 		}
 	}
-	r.mu.Unlock()
 	if news {
 		r.reportDecision()
 	}
 }
 
-// countLocked counts a ballot once in the tally, and reports whether that decides the round.
-func (r *Round) countLocked(b *Ballot) (news bool) {
-	if b.Counted {
-		return false
+// decideLocked reports whether the ballots decide the round now. If so, it publishes the decision.
+func (r *Round) decideLocked() (news bool) {
+	if news = r.ballots.decide(r.Rule, r.Enough); news {
+		r.decision.Store(uint32(r.ballots.decision))
 	}
-	b.Counted = true
-	var d quorum.Decision
-	switch b.Outcome {
-	case command.Granted:
-		d = r.tally.Grant()
-	case command.Refused:
-		d = r.tally.Refuse()
-	default:
-		d = r.tally.Fail()
-	}
-	switch {
-	case r.Decided():
-		return false
-	case r.Enough != nil && r.Enough(r.resultsLocked()):
-		d = quorum.Lost // no owner of such a round asks
-	case d == quorum.Open || r.needsMoreVotesLocked(d):
-		return false
-	}
-	r.decision.Store(uint32(d))
-	return true
-}
-
-// needsMoreVotesLocked reports whether the round's rule requires more votes.
-func (r *Round) needsMoreVotesLocked(d quorum.Decision) bool {
-	if r.tally.Outstanding() == 0 {
-		return false
-	}
-	switch r.Rule {
-	case AfterAll:
-		return true
-	case LossAfterAll:
-		return d == quorum.Lost
-	case FaultAfterAll:
-		return d == quorum.Lost && !r.tally.RefusedByQuorum()
-	}
-	return false
+	return news
 }
 
 // reportDecision ends the vote's timer, and tells the owner and the goroutine that waits.
@@ -138,6 +92,29 @@ func (r *Round) reportDecision() {
 func (r *Round) completePart() {
 	if r.pending.Add(-1) == 0 && r.events.OnComplete != nil {
 		r.events.OnComplete(r)
+	}
+}
+
+// armTieTimeout ends an acquire's vote soon after a tie. If two contenders have a vote each, neither
+// may keep it for the whole node timeout because the deciding node is frozen (docs/dev/rules.md
+// rule 22). Losing is always safe. A distant node gets time according to its own measured round trip
+// (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
+//
+// Another answer may decide the round before the timer is set here. The timer then finds no node
+// uncounted that could change the decision.
+func (r *Round) armTieTimeout() {
+	now := r.group.Clock.Now()
+	took := now.Sub(r.Start)
+	d := TieTimeout(took)
+	r.View(func(s *Ballots) {
+		for i := range s.ByNode {
+			if !s.ByNode[i].Counted {
+				d = max(d, r.group.Patience(i)-took)
+			}
+		}
+	})
+	if at := now.Add(d); at.Before(r.deadline) {
+		r.group.Timers.Set(&r.timer, at, (*voteTimer)(r))
 	}
 }
 

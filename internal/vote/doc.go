@@ -4,10 +4,9 @@
 // any more. The caller does not wait for the other nodes. A later answer changes no decision, but it
 // is recorded.
 //
-//   - group.go: Group, the nodes and what their rounds share
+//   - group.go: Group, the nodes and what their rounds share; how long a tied vote waits for a node
 //   - round.go: Round and its owner's methods: set up, send, wait, read the result
-//   - answer.go: the path of an answer: count it, decide, report the events
+//   - answer.go: the path of an answer: count it, decide, report the events; the end of the vote's time
+//   - ballots.go: pure: one node's answer, and what all of them say and decide together
 //   - observer.go: what a test may be told of the rounds about locks
-//   - ballot.go: one node's answer, and what the ballots say together
-//   - tie.go: when a tied vote ends, from the nodes' last round trips
 package vote

@@ -6,7 +6,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
@@ -24,7 +23,7 @@ type Group struct {
 	// Observer is told what becomes of the locks. It is for tests, and nil elsewhere.
 	Observer Observer
 
-	// By node: how long an answer to an acquire took when that was last measured (see measure), in
+	// By node: how long an answer to an acquire took when that was last measured (see Round.measure), in
 	// nanoseconds. 0: it was never measured, or the node was silent since.
 	trips []atomic.Int64
 }
@@ -38,15 +37,15 @@ func NewGroup(g *Group) *Group {
 // New makes a round about the names. The caller fills in the request, sets Start, and sends it.
 func (g *Group) New(events *Events, owner any, names []string) *Round {
 	n := len(g.Nodes)
-	r := &Round{group: g, events: events, Owner: owner, Names: names, wake: signal.New(), tally: quorum.NewTally(n)}
+	r := &Round{group: g, events: events, Owner: owner, Names: names, wake: signal.New()}
 	if n <= len(r.inline) {
-		r.ballots = r.inline[:n]
+		r.ballots = newBallots(r.inline[:n])
 	} else {
-		r.ballots = make([]Ballot, n)
+		r.ballots = newBallots(make([]Ballot, n))
 	}
 	r.pending.Store(int32(n + 1)) //nolint:gosec // at most 64
-	for i := range r.ballots {
-		r.ballots[i].cmd.Fill(&r.Request, i, (*receiver)(r))
+	for i := range r.ballots.ByNode {
+		r.ballots.ByNode[i].cmd.Fill(&r.Request, i, (*receiver)(r))
 	}
 	return r
 }
@@ -54,6 +53,23 @@ func (g *Group) New(events *Events, owner any, names []string) *Round {
 // NewReading makes a round that reads keys. It keeps their states.
 func (g *Group) NewReading(events *Events, owner any, names []string) *Round {
 	r := g.New(events, owner, names)
-	r.keyStates = make([][]command.KeyState, len(g.Nodes))
+	r.ballots.KeyStates = make([][]command.KeyState, len(g.Nodes))
 	return r
+}
+
+// A tied vote waits at least tieFactor times as long as the answers took, and at least minTie. It
+// waits for tripsPatience round trips of a distant node.
+const (
+	tieFactor     = 4
+	minTie        = 10 * time.Millisecond
+	tripsPatience = 2
+)
+
+// TieTimeout returns how long to wait for more answers if the others took this long.
+func TieTimeout(took time.Duration) time.Duration { return max(tieFactor*took, minTie) }
+
+// Patience returns how long after its start a tied vote waits for a node. It is 0 for a node that
+// was never measured or that is silent: it left an attempt unanswered and has not answered in time since.
+func (g *Group) Patience(node int) time.Duration {
+	return tripsPatience * time.Duration(g.trips[node].Load())
 }

@@ -10,18 +10,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// Otherwise a release whose refusals are late would be reported as unconfirmed, although the lock was lost.
-func TestARefusalCountsAlsoAfterTheVote(t *testing.T) {
-	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Events{}, vote.Earliest)
-		require.False(t, r.Wait(nil) && r.RefusedByQuorum())
-		nodes[0].Answer(refused)
-		require.False(t, r.RefusedByQuorum())
-		nodes[1].Answer(refused)
-		require.True(t, r.RefusedByQuorum())
-	})
-}
-
 // Otherwise a lock would be unregistered before the waiters in other processes are known.
 func TestADecisionIsReportedBeforeTheRoundIsComplete(t *testing.T) {
 	inGroup(t, 1, func(t *testing.T, g *vote.Group, nodes []*node) {

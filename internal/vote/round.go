@@ -20,7 +20,7 @@ type Round struct {
 	Start   clock.Instant // read before the first send (docs/dev/hazards.md H5)
 	Owner   any           // for the functions of the events
 	Rule    Rule
-	Enough  func(Results) bool // ends the round before the rule does; may be nil
+	Enough  func(*Ballots) bool // ends the round before the rule does; may be nil
 
 	group  *Group
 	events *Events
@@ -29,26 +29,13 @@ type Round struct {
 	timer    timer.Timer   // ends the vote
 	deadline clock.Instant // of the vote, by the node timeout
 
-	mu        sync.Mutex // guards the fields below; nothing is called under it
-	ballots   []Ballot
-	keyStates [][]command.KeyState
-	tally     quorum.Tally
-	pending   atomic.Int32  // nodes without a final answer, and 1 until the decision was reported
-	decision  atomic.Uint32 // a quorum.Decision; written under mu
+	mu       sync.Mutex // guards ballots, but for their commands; nothing is called under it but Enough
+	ballots  Ballots
+	pending  atomic.Int32  // nodes without a final answer, and 1 until the decision was reported
+	decision atomic.Uint32 // that of ballots; written under mu
 
 	inline [3]Ballot // the ballots of up to three nodes
 }
-
-// Rule states how many votes a decision waits for.
-type Rule uint8
-
-// The rules, from the earliest decision to the latest.
-const (
-	Earliest      Rule = iota // won or lost as early as possible
-	LossAfterAll              // won as early as possible, lost after all votes
-	FaultAfterAll             // like LossAfterAll, but lost as soon as enough nodes refused
-	AfterAll                  // after all votes
-)
 
 // Events is a set of functions that a round calls, on goroutines of the nodes or of the timers. They
 // must not block. A nil function is not called.
@@ -82,9 +69,9 @@ func (r *Round) SendBefore(
 	behind *Round, alone *command.Request, known func(node int) (rep command.Reply, ok bool),
 ) (unsent Unsent) {
 	for i, n := range r.group.Nodes {
-		c, next := &r.ballots[i].cmd, (*command.Command)(nil)
+		c, next := &r.ballots.ByNode[i].cmd, (*command.Command)(nil)
 		if behind != nil {
-			next = &behind.ballots[i].cmd
+			next = &behind.ballots.ByNode[i].cmd
 		}
 		if known != nil {
 			if rep, ok := known(i); ok {
@@ -132,23 +119,54 @@ func (u Unsent) Settle() {
 
 // Cancel cancels the commands that are still unsent.
 func (r *Round) Cancel() {
-	for i := range r.ballots {
-		r.ballots[i].cmd.Cancel()
+	for i := range r.ballots.ByNode {
+		r.ballots.ByNode[i].cmd.Cancel()
 	}
 }
 
 // LeftNothing reports whether an acquire left nothing on a node and never will. It cancels an unsent
 // command.
-func (r *Round) LeftNothing(node int) bool {
+func (r *Round) LeftNothing(node int) (nothing bool) {
+	r.View(func(s *Ballots) {
+		b := &s.ByNode[node]
+		if nothing = b.cmd.Cancel(); b.Replied {
+			nothing = b.leftNothing()
+		}
+	})
+	return nothing
+}
+
+// EmptyNodes returns the nodes that hold no keys of an acquire. answered reports that every node has
+// answered, so nothing is in flight.
+func (r *Round) EmptyNodes() (nodes quorum.Nodes, answered bool) {
+	if r.pending.Load() > 0 {
+		return 0, false
+	}
+	return r.ballots.empty(), true // without mu: after the last answer nothing writes the ballots of an acquire
+}
+
+// View calls f with the ballots, which do not change meanwhile and are not valid afterwards. f must be short
+// and must not call the round.
+func (r *Round) View(f func(*Ballots)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := &r.ballots[node]
-	unsent := b.cmd.Cancel()
-	if b.Replied {
-		return b.leftNothing()
-	}
-	return unsent
+	f(&r.ballots)
 }
+
+// NodeName returns the name of a node.
+func (r *Round) NodeName(node int) string { return r.group.Nodes[node].Name() }
+
+// Decided reports whether the round was decided.
+func (r *Round) Decided() bool { return r.result() != quorum.Open }
+
+// Won reports whether a majority granted.
+func (r *Round) Won() bool { return r.result() == quorum.Won }
+
+// Lost reports whether it was decided that no majority can grant.
+func (r *Round) Lost() bool { return r.result() == quorum.Lost }
+
+// result returns the decision, which no later answer changes. It takes no mutex.
+func (r *Round) result() quorum.Decision { return quorum.Decision(r.decision.Load()) } //nolint:gosec // one was stored
 
 // Wait returns true when the round is decided, or false if done is closed first. With a nil done it
 // waits for the decision, which the node timeout bounds. Only one goroutine may wait.

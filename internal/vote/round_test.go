@@ -10,40 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
-
-// decidedAfter returns after how many of the answers a round is decided.
-func decidedAfter(t *testing.T, rule vote.Rule, replies ...command.Reply) (n int) {
-	t.Helper()
-	inGroup(t, len(replies), func(_ *testing.T, g *vote.Group, nodes []*node) {
-		r := acquire(g, &vote.Events{}, rule)
-		for i, rep := range replies {
-			nodes[i].Answer(rep)
-			if r.Decided() {
-				n = i + 1
-				return
-			}
-		}
-	})
-	return n
-}
-
-func TestARuleStatesHowManyVotesADecisionWaitsFor(t *testing.T) {
-	for _, c := range []struct {
-		rule                vote.Rule
-		won, refused, fault int
-	}{
-		{vote.Earliest, 2, 2, 2},
-		{vote.LossAfterAll, 2, 3, 3},
-		{vote.FaultAfterAll, 2, 2, 3},
-		{vote.AfterAll, 3, 3, 3},
-	} {
-		require.Equal(t, c.won, decidedAfter(t, c.rule, granted, granted, granted), "rule %d", c.rule)
-		require.Equal(t, c.refused, decidedAfter(t, c.rule, refused, refused, refused), "rule %d", c.rule)
-		require.Equal(t, c.fault, decidedAfter(t, c.rule, failed, failed, failed), "rule %d", c.rule)
-	}
-}
 
 // events records the calls of an owner's functions.
 type events struct {
@@ -95,7 +64,7 @@ func TestTheReplyThatCountsIsThatOfTheKind(t *testing.T) {
 			return refused
 		}}, vote.Earliest)
 		nodes[0].Answer(granted)
-		require.True(t, r.RefusedByQuorum())
+		r.View(func(s *vote.Ballots) { require.True(t, s.RefusedByQuorum()) })
 	})
 }
 
@@ -117,7 +86,7 @@ func TestARoundBehindAnotherIsSubmittedToEveryNode(t *testing.T) {
 		}
 		require.True(t, behind.Won())
 		require.False(t, r.Decided())
-		r.View(func(s vote.Results) { require.True(t, s.Ballots[1].Replied) })
+		r.View(func(s *vote.Ballots) { require.True(t, s.ByNode[1].Replied) })
 		r.ClearTimer()
 		require.Zero(t, g.Timers.Len())
 	})
@@ -138,9 +107,9 @@ func TestSendCallsNoEvent(t *testing.T) {
 		unsent.Settle()
 		require.True(t, r.Lost())
 		require.Equal(t, []string{"reply", "reply", "decision"}, e.list)
-		r.View(func(s vote.Results) {
-			require.Equal(t, nodes[1].refuses, s.Ballots[1].Err)
-			require.True(t, s.Ballots[1].NotSent)
+		r.View(func(s *vote.Ballots) {
+			require.Equal(t, nodes[1].refuses, s.ByNode[1].Err)
+			require.True(t, s.ByNode[1].NotSent)
 		})
 	})
 }
@@ -162,8 +131,8 @@ func TestANodeThatDoesNotTakeTheAcquireGetsAnotherRelease(t *testing.T) {
 			n.Answer(granted)
 		}
 		require.True(t, behind.Won())
-		behind.View(func(s vote.Results) { require.Equal(t, nodes[0].refuses, s.Ballots[0].Err) })
-		r.View(func(s vote.Results) { require.Equal(t, command.Granted, s.Ballots[0].Outcome) })
+		behind.View(func(s *vote.Ballots) { require.Equal(t, nodes[0].refuses, s.ByNode[0].Err) })
+		r.View(func(s *vote.Ballots) { require.Equal(t, command.Granted, s.ByNode[0].Outcome) })
 		r.ClearTimer()
 	})
 }
@@ -193,5 +162,35 @@ func TestANodeThatOnlyTimedOutHasNotAnswered(t *testing.T) {
 		synctest.Wait()
 		_, all := r.EmptyNodes()
 		require.False(t, all)
+	})
+}
+
+// A node may hold keys of an acquire unless it refused or was never sent the command.
+func TestNodesThatHoldNoKeysAreKnownOnceAllHaveAnswered(t *testing.T) {
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Events{}, vote.Earliest)
+		nodes[0].Answer(granted)
+		nodes[1].Answer(refused)
+		_, all := r.EmptyNodes()
+		require.False(t, all)
+		require.False(t, r.LeftNothing(0))
+		require.True(t, r.LeftNothing(1))
+		require.True(t, nodes[2].MarkSent())
+		require.False(t, r.LeftNothing(2), "it was sent and may be executed")
+		nodes[2].Answer(command.Reply{Outcome: command.Unknown})
+		empty, all := r.EmptyNodes()
+		require.True(t, all)
+		require.Equal(t, quorum.Nodes(0).With(1), empty)
+	})
+	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
+		r := acquire(g, &vote.Events{}, vote.Earliest)
+		require.True(t, r.LeftNothing(0), "it was cancelled unsent")
+		require.False(t, nodes[0].MarkSent())
+		for _, n := range nodes {
+			n.Answer(granted)
+		}
+		empty, all := r.EmptyNodes()
+		require.True(t, all)
+		require.Zero(t, empty)
 	})
 }

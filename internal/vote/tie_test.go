@@ -19,7 +19,7 @@ func TestATiedVoteEndsByTheRoundTripsOfTheMissingNode(t *testing.T) {
 			nodes[0].Answer(granted)
 			nodes[1].Answer(refused)
 			r.Wait(nil)
-			r.View(func(s vote.Results) { require.ErrorIs(t, s.Ballots[2].Err, vote.ErrNotAwaited) })
+			r.View(func(s *vote.Ballots) { require.ErrorIs(t, s.ByNode[2].Err, vote.ErrNotAwaited) })
 			return g.Clock.Now().Sub(r.Start)
 		}
 		require.Equal(t, vote.TieTimeout(0), tie())
@@ -67,6 +67,6 @@ func TestATieOfAnotherRequestWaitsForTheNodeTimeout(t *testing.T) {
 		nodes[1].Answer(refused)
 		r.Wait(nil)
 		require.Equal(t, timeout, g.Clock.Now().Sub(r.Start))
-		r.View(func(s vote.Results) { require.ErrorIs(t, s.Ballots[2].Err, command.ErrTimeout) })
+		r.View(func(s *vote.Ballots) { require.ErrorIs(t, s.ByNode[2].Err, command.ErrTimeout) })
 	})
 }
