@@ -110,7 +110,7 @@ func (q *holderQuery) fillIn(s *vote.Ballots, votes []Vote) {
 				v.Outcome = OutcomeRefused
 			}
 		case notAwaited && b.Failed():
-			v.Outcome, v.Err, v.Took = Outcome(b.Outcome), b.Err, b.Latency
+			v.Outcome, v.Err, v.Took = Outcome(b.Last), b.Err, b.Latency
 		}
 	}
 }

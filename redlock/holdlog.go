@@ -61,9 +61,9 @@ func (lk *Lock) noteCopies(x *extension) {
 		for i := range s.ByNode {
 			switch b := &s.ByNode[i]; {
 			case !b.Counted: // it may answer in time
-			case b.Outcome == command.Granted:
+			case b.Last == command.Granted:
 				granted = granted.With(i)
-			case b.Outcome == command.Refused:
+			case b.Last == command.Refused:
 				refused = refused.With(i)
 			case errors.Is(b.Err, command.ErrGivenUp), errors.Is(b.Err, pool.ErrClosed): // by this process
 			default:

@@ -23,11 +23,11 @@ func votesError(r *vote.Round, reason error) *QuorumError {
 
 // voteOf returns a ballot as users see it.
 func voteOf(node string, b *vote.Ballot) Vote {
-	v := Vote{Node: node, Outcome: Outcome(b.Outcome), Err: b.Err, Took: b.Latency}
+	v := Vote{Node: node, Outcome: Outcome(b.Last), Err: b.Err, Took: b.Latency}
 	switch {
-	case !b.Counted && !b.Replied:
+	case !b.Counted:
 		v.Err = vote.ErrNotAwaited
-	case b.AnsweredLate && b.Outcome == command.Granted: // to be undone, and not a vote
+	case b.Last == command.Granted && b.Vote != command.Granted: // to be undone, and not a vote
 		v.Outcome, v.Err = OutcomeUnknown, ErrNodeTimeout
 	}
 	return v

@@ -21,15 +21,15 @@ type Ballots struct {
 type Ballot struct {
 	cmd command.Command // for the Round alone: here it needs no allocation of its own
 
-	Counted      bool // in the tally, also as Unknown when the vote's time was over
-	Replied      bool // the command was answered
-	AnsweredLate bool // … after Unknown, or an error of an undo that is retried, was counted
-	NotSent      bool
-	Undone       bool // see command.Reply
-	Outcome      command.Outcome
-	Latency      time.Duration
-	Err          error
-	Fence        int64
+	Counted bool            // in the tally, as Vote
+	Replied bool            // the command was answered
+	Vote    command.Outcome // the first answer, or Unknown when the vote's time was over; once counted it never changes
+	Last    command.Outcome // what is known now; the fields below belong to it
+	NotSent bool
+	Undone  bool // see command.Reply
+	Latency time.Duration
+	Err     error
+	Fence   int64
 }
 
 // Rule states how many votes a decision waits for.
@@ -52,8 +52,8 @@ func newBallots(byNode []Ballot) Ballots {
 func (s *Ballots) record(node int, rep command.Reply, took time.Duration) (late bool) {
 	b := &s.ByNode[node]
 	late = b.Counted || s.decision != quorum.Open
-	b.Replied, b.AnsweredLate, b.NotSent, b.Undone = true, b.Counted, rep.NotSent, rep.Undone
-	b.Outcome, b.Err, b.Latency, b.Fence = rep.Outcome, rep.Err, took, rep.Fence
+	b.Replied, b.Last, b.NotSent, b.Undone = true, rep.Outcome, rep.NotSent, rep.Undone
+	b.Err, b.Latency, b.Fence = rep.Err, took, rep.Fence
 	if s.KeyStates != nil {
 		s.KeyStates[node] = rep.KeyStates
 	}
@@ -65,7 +65,7 @@ func (s *Ballots) record(node int, rep command.Reply, took time.Duration) (late 
 func (s *Ballots) giveUp(why error, took time.Duration) (silent quorum.Nodes) {
 	for i := range s.ByNode {
 		if b := &s.ByNode[i]; !b.Replied {
-			b.Outcome, b.Err, b.Latency = command.Unknown, why, took
+			b.Last, b.Err, b.Latency = command.Unknown, why, took
 			s.count(b)
 			silent = silent.With(i)
 		}
@@ -78,8 +78,8 @@ func (s *Ballots) count(b *Ballot) {
 	if b.Counted {
 		return
 	}
-	b.Counted = true
-	switch b.Outcome {
+	b.Counted, b.Vote = true, b.Last
+	switch b.Vote {
 	case command.Granted:
 		s.tally.Grant()
 	case command.Refused:
@@ -119,7 +119,7 @@ func (s *Ballots) Need() int { return s.tally.Need() }
 // RefusedByQuorum reports whether so many nodes refused, including late answers, that no majority
 // can grant.
 func (s *Ballots) RefusedByQuorum() bool {
-	refused := s.number(func(b *Ballot) bool { return b.Outcome == command.Refused })
+	refused := s.number(func(b *Ballot) bool { return b.Last == command.Refused })
 	return quorum.Blocks(len(s.ByNode), refused)
 }
 
@@ -128,7 +128,7 @@ func (s *Ballots) RefusedByQuorum() bool {
 // because it is unknown how the hold ended there.
 func (s *Ballots) SurelyFree() bool {
 	return s.Need() <= s.number(func(b *Ballot) bool {
-		return b.Outcome == command.Granted || b.Outcome == command.Refused && b.NotSent
+		return b.Last == command.Granted || b.Last == command.Refused && b.NotSent
 	})
 }
 
@@ -136,7 +136,7 @@ func (s *Ballots) SurelyFree() bool {
 // keys or had none. It is for rounds that undo.
 func (s *Ballots) Confirmed() bool {
 	return s.Need() <= s.number(func(b *Ballot) bool {
-		return b.Outcome == command.Granted || b.Outcome == command.Refused || b.Undone
+		return b.Last == command.Granted || b.Last == command.Refused || b.Undone
 	})
 }
 
@@ -153,7 +153,7 @@ func (s *Ballots) number(is func(*Ballot) bool) (n int) {
 func (s *Ballots) AppendFences(list []int64) []int64 {
 	for i := range s.ByNode {
 		b, c := &s.ByNode[i], int64(0)
-		if b.Counted && !b.AnsweredLate && b.Outcome == command.Granted {
+		if b.Vote == command.Granted {
 			c = b.Fence
 		}
 		list = append(list, c)
@@ -172,9 +172,9 @@ func (s *Ballots) empty() (nodes quorum.Nodes) {
 }
 
 // leftNothing reports whether an answered acquire left nothing on the node.
-func (b *Ballot) leftNothing() bool { return b.NotSent || b.Outcome == command.Refused }
+func (b *Ballot) leftNothing() bool { return b.NotSent || b.Last == command.Refused }
 
 // Failed reports whether a node was asked and failed, or did not answer in time.
 func (b *Ballot) Failed() bool {
-	return b.Counted && b.Outcome != command.Granted && b.Outcome != command.Refused
+	return b.Counted && b.Last != command.Granted && b.Last != command.Refused
 }

@@ -121,7 +121,7 @@ func TestNodesWithoutAnAnswerAreGivenUp(t *testing.T) {
 	require.Equal(t, quorum.Nodes(0).With(1).With(2), s.giveUp(command.ErrTimeout, time.Second))
 	require.False(t, s.ByNode[0].Failed())
 	for _, b := range []*Ballot{&s.ByNode[1], &s.ByNode[2]} {
-		require.True(t, b.Failed() && !b.Replied && b.Outcome == command.Unknown && b.Latency == time.Second)
+		require.True(t, b.Failed() && !b.Replied && b.Last == command.Unknown && b.Latency == time.Second)
 		require.ErrorIs(t, b.Err, command.ErrTimeout)
 	}
 }
@@ -136,7 +136,7 @@ func TestOnlyGrantsThatWereVotesAreCounted(t *testing.T) {
 		s.record(i, command.Reply{Outcome: o, Fence: int64(i) + 1}, 0)
 	}
 	require.Equal(t, []int64{1, 0, 0, 0, 0}, s.AppendFences(nil))
-	require.True(t, s.ByNode[4].AnsweredLate)
+	require.Equal(t, []command.Outcome{command.Unknown, command.Granted}, []command.Outcome{s.ByNode[4].Vote, s.ByNode[4].Last})
 	require.Equal(t, 3, s.Need())
 }
 

@@ -132,7 +132,7 @@ func TestANodeThatDoesNotTakeTheAcquireGetsAnotherRelease(t *testing.T) {
 		}
 		require.True(t, behind.Won())
 		behind.View(func(s *vote.Ballots) { require.Equal(t, nodes[0].refuses, s.ByNode[0].Err) })
-		r.View(func(s *vote.Ballots) { require.Equal(t, command.Granted, s.ByNode[0].Outcome) })
+		r.View(func(s *vote.Ballots) { require.Equal(t, command.Granted, s.ByNode[0].Last) })
 		r.ClearTimer()
 	})
 }
