@@ -126,7 +126,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 	if err != nil && kind.redirect(pc, c, err) {
 		return
 	}
-	r := kind.checkReply(c, pc.raw.Address, reply.Decode(c, v, err, pc.raw.Password()))
+	r := kind.checkReply(c, pc.raw.Address, reply.Decode(c, v, err))
 	if unscripted(c, r) && c.UnmarkForEval() {
 		pc.pipeline.requeue(c)
 		return

@@ -261,6 +261,15 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 			})
 		})
 	}
+	status := func(_ int64, cmd string, _ []string) (string, bool) { return "+you said AUTH " + password + "\r\n", cmd == "PING" }
+	onMaster(t, func(m *fakeredis.Master) {
+		m.RequireAuth("default", password)
+		m.Hook(status)
+	}, func(c *Config) { c.Password = password }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
+		shown := pinging().on(n).reply(t).Err.Error()
+		require.Contains(t, shown, "you said AUTH")
+		require.NotContains(t, shown, password, "a status")
+	})
 }
 
 func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {

@@ -94,7 +94,7 @@ func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) 
 		pc.afterFailedMerge(first.MergeKind(), resp.Clean(err))
 		pc.pipeline.node.count.unmerged.Add(int64(len(pc.oneCall)))
 	}
-	pc.parts, nonsense = reply.Merged(pc.parts[:0], pc.oneCall, v, err, pc.raw.Password())
+	pc.parts, nonsense = reply.Merged(pc.parts[:0], pc.oneCall, v, err)
 	for i, p := range pc.parts {
 		if c := pc.oneCall[i]; p.Again {
 			c.MarkResend()

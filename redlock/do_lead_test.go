@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -305,6 +306,14 @@ func TestTheCauseIsNotRepeated(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		require.Equal(t, errStop, end())
+		cause := fmt.Errorf("by a signal: %w", errStop)
+		ctx, cancel = context.WithCancelCause(bg)
+		end = leads(ctx, l, func(ctx context.Context, _ *Lock) error {
+			cancel(cause)
+			<-ctx.Done()
+			return errStop
+		})
+		require.Equal(t, cause, end())
 		err := l.Do(bg, "a", 3*time.Second, func(ctx context.Context, _ *Lock) error {
 			fl.each(func(m *fakeredis.Master) { m.Del("a") })
 			<-ctx.Done()

@@ -91,7 +91,7 @@ func redis6(text string) string {
 func TestAServersStateIsNoVoteAndAnUnknownOneMayHaveExecuted(t *testing.T) {
 	for state, want := range serverStates {
 		for name, c := range oneOfEach() {
-			r := Decode(c, nil, redis.Error(want.text), "")
+			r := Decode(c, nil, redis.Error(want.text))
 			require.Equal(t, want.outcome, r.Outcome, "%s: %s", state, name)
 			require.False(t, r.NotSent, state)
 			if want.code == "WRONGTYPE" {

@@ -12,19 +12,15 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
 // Decode turns a reply, as redigo returns it, into a vote. A server may repeat what it was sent,
-// so no error of it shows the command's token or the connection's password.
-func Decode(c *command.Command, v any, err error, password string) command.Reply {
-	if err != nil {
-		err = resp.Withhold(err, password)
-	}
+// so no error of it shows the command's token. The connection has withheld its password.
+func Decode(c *command.Command, v any, err error) command.Reply {
 	// Redacted before the text is cut for an error, which could leave a part of a token. The check
 	// of the length spares the usual replies OK and PONG.
 	if status, ok := v.(string); ok && len(status) > len("PONG") {
-		v = oneline.Redact(oneline.Redact(status, c.Token()), password)
+		v = oneline.Redact(status, c.Token())
 	}
 	return decodeReply(c, v, err)
 }

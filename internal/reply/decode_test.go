@@ -40,7 +40,7 @@ func TestOnlyTheReplyThatBelongsToACommandIsAVote(t *testing.T) {
 	}
 	for name, c := range oneOfEach() {
 		for reply, v := range replies {
-			r := Decode(c, v, nil, "")
+			r := Decode(c, v, nil)
 			require.Equal(t, votes[name][reply], r.Outcome, "%s answered by %s", name, reply) // none: Unknown
 			if r.Outcome == command.Unknown {
 				require.ErrorContains(t, r.Err, "pool: unexpected reply")
@@ -49,12 +49,12 @@ func TestOnlyTheReplyThatBelongsToACommandIsAVote(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, command.Unknown, Decode(&command.Command{Request: &command.Request{Op: 77}}, "OK", nil, "").Outcome)
+	require.Equal(t, command.Unknown, Decode(&command.Command{Request: &command.Request{Op: 77}}, "OK", nil).Outcome)
 }
 
 func TestAnErrorThatNoServerSentIsUnknown(t *testing.T) {
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, errors.New("redigo: x"), redis.ErrNil} {
-		r := Decode(acquiring("A", time.Second, "k"), nil, err, "")
+		r := Decode(acquiring("A", time.Second, "k"), nil, err)
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, err)
 	}
@@ -64,17 +64,17 @@ func TestAnErrorThatNoServerSentIsUnknown(t *testing.T) {
 func TestAnUnexpectedReplyShowsNoToken(t *testing.T) {
 	for _, v := range []any{[]byte("TOKEN"), []any{"string", []byte("TOKEN")}, []any{[]byte("TOKEN")}} {
 		for _, c := range oneOfEach() {
-			require.NotContains(t, Decode(c, v, nil, "").Err.Error(), "TOKEN")
+			require.NotContains(t, Decode(c, v, nil).Err.Error(), "TOKEN")
 		}
 	}
-	require.EqualError(t, Decode(pinging(), strings.Repeat("Q", 1000), nil, "").Err,
+	require.EqualError(t, Decode(pinging(), strings.Repeat("Q", 1000), nil).Err,
 		`pool: unexpected reply "`+strings.Repeat("Q", 40)+`"`)
 }
 
 // Redis accepts a PX of 9e18 (docs/dev/hazards.md H23), which is more than a Duration can hold.
 func TestATTLBeyondADurationIsTheLongestOne(t *testing.T) {
 	for _, ms := range []int64{math.MaxInt64, 9e18, math.MaxInt64/1_000_000 + 1, math.MaxInt64 / 1_000_000} {
-		r := Decode(inspecting("k"), []any{"string", []byte("A"), ms}, nil, "")
+		r := Decode(inspecting("k"), []any{"string", []byte("A"), ms}, nil)
 		require.Equal(t, command.Granted, r.Outcome)
 		require.Equal(t, time.Duration(maxLifetime).Truncate(time.Millisecond), r.KeyStates[0].TTL)
 		require.Positive(t, r.KeyStates[0].TTL+time.Hour, "a margin can be added")
@@ -94,9 +94,9 @@ func TestNoErrorShowsTheCommandsToken(t *testing.T) {
 		} {
 			var r command.Reply
 			if status, ok := strings.CutPrefix(says, "+"); ok {
-				r = Decode(c, status, nil, "")
+				r = Decode(c, status, nil)
 			} else {
-				r = Decode(c, nil, redis.Error(says), "")
+				r = Decode(c, nil, redis.Error(says))
 			}
 			require.Error(t, r.Err)
 			require.NotContains(t, r.Err.Error(), token, "%s: %s", name, says)
@@ -149,7 +149,7 @@ func FuzzDecode(f *testing.F) {
 		if !ok {
 			return
 		}
-		r := Decode(cmd, v, err, "hunter2")
+		r := Decode(cmd, v, err)
 		switch r.Outcome {
 		case command.Granted:
 			require.NoError(t, err)

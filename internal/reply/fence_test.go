@@ -49,7 +49,7 @@ func TestAFenceIsReadAsSeenFromTheHint(t *testing.T) {
 func TestAConfirmationIsYesOrNo(t *testing.T) {
 	c := confirming("A", "k", "l")
 	for reply, outcome := range map[int64]command.Outcome{0: command.Refused, 1: command.Granted, 2: command.Unknown, -1: command.Unknown} {
-		require.Equal(t, outcome, Decode(c, reply, nil, "").Outcome, reply)
+		require.Equal(t, outcome, Decode(c, reply, nil).Outcome, reply)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestTheUsualFenceCostsNoAllocation(t *testing.T) {
 	var r command.Reply
 	for _, reply := range []int64{0, 1, 2, 255} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			r = Decode(c, reply, nil, "")
+			r = Decode(c, reply, nil)
 		}), reply)
 	}
 	require.Equal(t, command.Granted, r.Outcome)

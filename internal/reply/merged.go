@@ -25,7 +25,7 @@ type Part struct {
 // Merged appends to parts what the reply to one call of several commands means for each of them. Either all
 // of them undo, or all acquire. If the reply makes no sense, nothing is known about any of them, and Merged
 // returns ErrMerged: no later reply can be trusted.
-func Merged(parts []Part, all []*command.Command, v any, err error, password string) ([]Part, error) {
+func Merged(parts []Part, all []*command.Command, v any, err error) ([]Part, error) {
 	if err == nil && mergedValid(all, v) {
 		for i := range all {
 			parts = append(parts, mergedResult(v, i))
@@ -41,7 +41,7 @@ func Merged(parts []Part, all []*command.Command, v any, err error, password str
 	case all[0].Op.Undoes() && resp.Code(err) != "NOSCRIPT":
 		same.Again = true
 	default:
-		same.Err = mergedAcquireError(err, password)
+		same.Err = mergedAcquireError(err)
 	}
 	return append(parts, slices.Repeat([]Part{same}, len(all))...), nonsense
 }
@@ -49,8 +49,8 @@ func Merged(parts []Part, all []*command.Command, v any, err error, password str
 // mergedAcquireError returns the error of an acquire whose call was answered by an error. Unless the
 // error's code proves that the script wrote nothing, the acquire may have been executed. A permission
 // proves nothing: it may be missing for the key of another acquire only.
-func mergedAcquireError(err error, password string) error {
-	if e := resp.Clean(resp.Withhold(err, password)); !resp.Unexecuted(e) || Denied(e) {
+func mergedAcquireError(err error) error {
+	if e := resp.Clean(err); !resp.Unexecuted(e) || Denied(e) {
 		return e // no redis.Error, which Decode would sort
 	}
 	return err

@@ -67,7 +67,7 @@ func (k mergedKind) together(results []any) any {
 }
 
 // decoded returns a part's reply as a vote.
-func decoded(c *command.Command, p Part) command.Reply { return Decode(c, p.Value, p.Err, "hunter2") }
+func decoded(c *command.Command, p Part) command.Reply { return Decode(c, p.Value, p.Err) }
 
 // Each command of a merged call has the answer that it would have had by itself.
 func FuzzMerged(f *testing.F) {
@@ -88,7 +88,7 @@ func FuzzMerged(f *testing.F) {
 		for _, w := range which {
 			results = append(results, k.alone(w))
 		}
-		parts, err := Merged(nil, all, k.together(results), nil, "hunter2")
+		parts, err := Merged(nil, all, k.together(results), nil)
 		require.NoError(t, err)
 		require.Len(t, parts, len(all))
 		for i, c := range all {
@@ -105,7 +105,7 @@ func FuzzMerged(f *testing.F) {
 // Whatever a server answers, each command has one answer or is sent again, and nonsense is no vote.
 func FuzzMergedReply(f *testing.F) {
 	for kind := range mergedKinds {
-		for _, said := range []string{":2\r\n", "$2\r\n12\r\n", "*2\r\n:1\r\n:0\r\n", "-NOSCRIPT x\r\n", "-ERR hunter2\r\n", "+OK\r\n", "$-1\r\n"} {
+		for _, said := range []string{":2\r\n", "$2\r\n12\r\n", "*2\r\n:1\r\n:0\r\n", "-NOSCRIPT x\r\n", "-ERR x\r\n", "+OK\r\n", "$-1\r\n"} {
 			f.Add(byte(kind), []byte(said))
 		}
 	}
@@ -116,7 +116,7 @@ func FuzzMergedReply(f *testing.F) {
 		}
 		k := mergedKinds[int(kind)%len(mergedKinds)]
 		all := k.commands(2)
-		parts, err := Merged(nil, all, v, failed, "hunter2")
+		parts, err := Merged(nil, all, v, failed)
 		require.Len(t, parts, len(all))
 		for i, c := range all {
 			r := decoded(c, parts[i])
@@ -129,7 +129,7 @@ func FuzzMergedReply(f *testing.F) {
 			case failed == nil:
 				require.NotEqual(t, command.Unknown, r.Outcome)
 			default:
-				require.NotContains(t, r.Err.Error(), "hunter2")
+				require.Error(t, r.Err)
 				require.NotEqual(t, command.Granted, r.Outcome)
 				require.NotEqual(t, command.Refused, r.Outcome)
 			}
@@ -159,7 +159,7 @@ func TestAReplyToAMergedCallThatMakesNoSenseIsNoVote(t *testing.T) {
 			replies = append(replies, []any{one, int64(2)}, []any{one, int64(-1)})
 		}
 		for _, v := range replies {
-			parts, err := Merged(nil, k.commands(2), v, nil, "")
+			parts, err := Merged(nil, k.commands(2), v, nil)
 			require.ErrorIs(t, err, ErrMerged, "%+v: %v", k, v)
 			require.Equal(t, []Part{{Err: ErrMerged}, {Err: ErrMerged}}, parts)
 		}
@@ -185,7 +185,7 @@ func TestAnErrorOfAMergedCallMayComeAfterAWrite(t *testing.T) {
 	} {
 		for _, k := range mergedKinds {
 			all := k.commands(2)
-			parts, err := Merged(nil, all, nil, redis.Error(text), "")
+			parts, err := Merged(nil, all, nil, redis.Error(text))
 			require.NoError(t, err)
 			require.Len(t, parts, 2)
 			for i, p := range parts {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
@@ -65,9 +66,6 @@ func newConn(s *Settings, r redis.Conn) *Conn {
 	return &Conn{settings: s, Redis: r, dead: make(chan struct{})}
 }
 
-// Password returns what AUTH sent, which no text may show.
-func (c *Conn) Password() string { return c.password }
-
 // wrapped reports whether a wrapped pool dialled.
 func (c *Conn) wrapped() bool { return c.writer == nil }
 
@@ -119,6 +117,9 @@ func (c *Conn) Receive() (Reply, error) {
 		return Reply{}, errOutOfStep
 	}
 	// In every reply: a service may answer AUTH late, out of step.
+	if status, ok := v.(string); ok && len(status) > len("PONG") {
+		v = oneline.Redact(status, c.password)
+	}
 	return Reply{v, resp.Withhold(err, c.password)}, nil
 }
 
