@@ -261,7 +261,9 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 			})
 		})
 	}
-	status := func(_ int64, cmd string, _ []string) (string, bool) { return "+you said AUTH " + password + "\r\n", cmd == "PING" }
+	status := func(_ int64, cmd string, _ []string) (string, bool) {
+		return "+you said AUTH " + password + "\r\n", cmd == "PING"
+	}
 	onMaster(t, func(m *fakeredis.Master) {
 		m.RequireAuth("default", password)
 		m.Hook(status)

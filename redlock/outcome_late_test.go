@@ -20,7 +20,8 @@ func TestWhatALateAnswerShows(t *testing.T) {
 		inTime, late string
 	}{
 		{
-			command.Reply{Outcome: command.Granted, Fence: 7}, "granted, won, fence, free, confirmed",
+			command.Reply{Outcome: command.Granted, Fence: 7},
+			"granted, won, fence, free, confirmed",
 			"unknown (no answer within the node timeout), free, confirmed",
 		},
 		{command.Reply{Outcome: command.Refused}, "refused, gone, confirmed, empty", ""},
