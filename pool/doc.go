@@ -25,7 +25,6 @@ package pool
 //
 //	pipeline.go           a queue and the connection that serves it, across dials
 //	queue.go, ring.go     queued commands, and how those that are not sent end
-//	alarm.go              a timer that is set again and again
 //	conn.go               one connection's life: its reader
 //	write.go              the writer, and its batches
 //	merge.go              commands that are sent in one call

@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/session"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // guardState is what one connection knows of the node's state under the restart guard.
@@ -24,7 +25,7 @@ type guardState struct {
 	votes    bool           // the marker was the expected one
 	why      error          // why the node does not vote, unless it is quarantined
 	until    clock.Instant  // the end of the quarantine; 0 if there is none
-	timer    alarm          // sends the next VerifyMarker after the quarantine
+	timer    timer.Alarm    // sends the next VerifyMarker after the quarantine
 	pending  []pendingReply // replies that wait for the answer to VerifyMarker
 }
 
@@ -170,7 +171,7 @@ func (g *guardState) applyLocked(rep command.Reply, now clock.Instant) {
 	g.until = max(g.until, history.notBefore)
 	// A timer on a connection that has ended would ask in vain. The next connection asks by itself.
 	if g.conn.pipeline.conn == g.conn {
-		g.timer.set(n.cfg.Clock, max(minAskPause, g.until.Sub(now)+time.Millisecond), g.ask)
+		g.timer.Set(n.cfg.Clock, max(minAskPause, g.until.Sub(now)+time.Millisecond), g.ask)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/session"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // How often a connection's server is checked: REPLICAOF by hand keeps connections open, and a
@@ -20,10 +21,10 @@ const (
 // health is the result of the health checks of a connection's server, which a server may answer by an
 // error. All fields are guarded by pipeline.mu. Only the reader changes why and acquire.
 type health struct {
-	why     error // why the node does not vote: its last check was answered by an error
-	acquire error // why the last acquire was answered by an error; nil after a vote
-	timer   alarm // of check
-	soon    bool  // a check is in flight, or the next one comes within unhealthyEvery
+	why     error       // why the node does not vote: its last check was answered by an error
+	acquire error       // why the last acquire was answered by an error; nil after a vote
+	timer   timer.Alarm // of check
+	soon    bool        // a check is in flight, or the next one comes within unhealthyEvery
 }
 
 // admission decides which commands a connection carries. pipeline.mu guards it. Only the reader changes
@@ -84,8 +85,8 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 // leaveLocked ends what the connection does for the Locker, before the pipeline dials again.
 func (pc *pipeConn) leaveLocked() {
 	// The timers first: none of them may use the connection after it has left the pipeline.
-	pc.health.timer.stop()
-	pc.guard.timer.stop()
+	pc.health.timer.Stop()
+	pc.guard.timer.Stop()
 	// The server's run ID becomes free, so the next connection, perhaps by another node name, can
 	// register it.
 	if pc.joined {
@@ -100,7 +101,7 @@ func (pc *pipeConn) scheduleCheckLocked() {
 	if pc.health.soon = pc.unfit != nil || pc.health.why != nil; pc.health.soon {
 		every = unhealthyEvery
 	}
-	pc.health.timer.set(pc.pipeline.node.cfg.Clock, every, pc.check)
+	pc.health.timer.Set(pc.pipeline.node.cfg.Clock, every, pc.check)
 }
 
 // check sends an INFO, as a command like any other. It submits after the mutex is released,

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/session"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -27,7 +28,7 @@ type unackedAcquires struct {
 	some atomic.Bool
 
 	undone []*unackedAcquire // are swept; the last ones were swept last
-	timer  alarm             // of the next sweep
+	timer  timer.Alarm       // of the next sweep
 	due    clock.Instant     // when the next sweep is due, also without a connection; 0 before the first
 }
 
@@ -129,7 +130,7 @@ func (o *unackedAcquires) startExpiry(now clock.Instant) {
 func (o *unackedAcquires) clear() {
 	o.conns, o.tokens, o.undone = nil, nil, nil
 	o.some.Store(false)
-	o.timer.stop() // a sweep that fires all the same finds nothing
+	o.timer.Stop() // a sweep that fires all the same finds nothing
 	o.due = 0
 }
 
@@ -179,7 +180,7 @@ func (pl *pipeline) armSweepLocked() {
 	if pl.conn == nil || len(o.undone) == 0 {
 		return
 	}
-	o.timer.set(pl.node.cfg.Clock, max(0, o.due.Sub(pl.node.cfg.Clock.Now())), pl.sweep)
+	o.timer.Set(pl.node.cfg.Clock, max(0, o.due.Sub(pl.node.cfg.Clock.Now())), pl.sweep)
 }
 
 // sweep is the timer's function. It sends one sweep, unless the server answers by errors: it then gets

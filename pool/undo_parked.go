@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // parked are the undos that the server answered by an error. They have no timers of their own:
@@ -16,9 +17,9 @@ import (
 // a second, and not until its end. A probe is an undo and never a PING, because CLUSTERDOWN,
 // MISCONF, OOM and NOREPLICAS let a PING pass. All fields are guarded by pipeline.mu.
 type parked struct {
-	waiting ring  // the oldest is first
-	timer   alarm // of probe: set while undos wait
-	probes  uint8 // number of probes since one was executed
+	waiting ring        // the oldest is first
+	timer   timer.Alarm // of probe: set while undos wait
+	probes  uint8       // number of probes since one was executed
 }
 
 // maxParked bounds the undos of a node that will be sent once more. A further undo is dropped.
@@ -32,7 +33,7 @@ const followers = 2
 // will not be sent. It is for a pipeline that is closed or drained.
 func (pl *pipeline) endRetriesLocked() (left []*command.Command) {
 	pl.unacked.clear()
-	pl.parked.timer.stop() // a probe that is already firing finds no undo
+	pl.parked.timer.Stop() // a probe that is already firing finds no undo
 	return pl.unparkIfLocked(func(*command.Command) bool { return true })
 }
 
@@ -58,7 +59,7 @@ func (pl *pipeline) parkLocked(c *command.Command, perhaps bool) {
 // probeLaterLocked sets the timer of the next probe if undos wait.
 func (pl *pipeline) probeLaterLocked() {
 	if p := &pl.parked; p.waiting.len() > 0 {
-		p.timer.set(pl.node.cfg.Clock, retryDelay(p.probes), pl.probe)
+		p.timer.Set(pl.node.cfg.Clock, retryDelay(p.probes), pl.probe)
 	}
 }
 

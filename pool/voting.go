@@ -61,6 +61,6 @@ func (pc *pipeConn) noteVote(r command.Reply) {
 	pc.health.acquire = why
 	if why != nil && !pc.health.soon { // the state of the server may have changed
 		pc.health.soon = true
-		pc.health.timer.set(pc.pipeline.node.cfg.Clock, unhealthyEvery, pc.check)
+		pc.health.timer.Set(pc.pipeline.node.cfg.Clock, unhealthyEvery, pc.check)
 	}
 }

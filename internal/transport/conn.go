@@ -63,7 +63,9 @@ func (s *Settings) Dial(ctx context.Context) (*Conn, error) {
 
 // newConn returns a connection without the layers below r.
 func newConn(s *Settings, r redis.Conn) *Conn {
-	return &Conn{settings: s, Redis: r, dead: make(chan struct{})}
+	c := &Conn{settings: s, Redis: r, dead: make(chan struct{})}
+	c.watchdog.conn = c
+	return c
 }
 
 // wrapped reports whether a wrapped pool dialled.
@@ -73,7 +75,7 @@ func (c *Conn) wrapped() bool { return c.writer == nil }
 func (c *Conn) Send(name string, args []any) error {
 	c.calls++
 	if c.wrapped() { // the service's connection may send at once, and may keep the arguments
-		c.expect()
+		c.expect(c.calls)
 		args = slices.Clone(args)
 	}
 	return c.Redis.Send(name, args...)
@@ -82,7 +84,7 @@ func (c *Conn) Send(name string, args []any) error {
 // Flush sends what was written with Send, however long the server takes. redigo's own Flush comes first: it moves
 // redigo's buffer into that of writer, which the second one sends.
 func (c *Conn) Flush() error {
-	c.expect()
+	c.expect(c.calls)
 	c.noteFlush()
 	if err := c.Redis.Flush(); err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // checksPerTimeout is how many times the watchdog checks a connection within the hard timeout.
@@ -14,12 +14,13 @@ const checksPerTimeout = 4
 // a quarter more) while replies were due. It costs nothing per call: the timer is set again until a check finds no
 // reply due.
 type watchdog struct {
+	conn     *Conn
 	started  bool         // set before the reader and the writer begin
 	due      atomic.Int64 // calls that may have left the process; each gets one reply
 	received atomic.Int64 // replies
 
 	mu       sync.Mutex  // guards all below
-	timer    clock.Timer // of check; nil before it is first set
+	timer    timer.Alarm // of check
 	watching bool        // check will run
 	seen     int64       // received, at the last check
 	silent   int         // checks in a row without a reply
@@ -27,77 +28,71 @@ type watchdog struct {
 
 // Start has the connection watched, before its reader and its writer begin. From now on a reply without a call, or
 // before it, ends the connection.
-func (c *Conn) Start() {
-	c.started = true
-	if c.in != nil {
-		c.in.onUnfinished = c.watch
+func (w *watchdog) Start() {
+	w.started = true
+	if in := w.conn.in; in != nil {
+		in.onUnfinished = w.watch
 	}
 }
 
-// expect notes the calls that were written, before the first byte leaves the process: a reply may come before the
+// expect notes how many calls were written, before the first byte leaves the process: a reply may come before the
 // write returns.
-func (c *Conn) expect() {
-	c.due.Store(c.calls) // before watch: a check that does not see it leaves the timer to watch
-	c.watch()
+func (w *watchdog) expect(calls int64) {
+	w.due.Store(calls) // before watch: a check that does not see it leaves the timer to watch
+	w.watch()
 }
 
 // watch makes sure that the connection is checked while a reply is due, or unfinished: the peer may also begin a
 // reply to no call. The writer calls it before it writes, and the reader before it waits for the rest of a reply.
-func (c *Conn) watch() {
-	if !c.started {
+func (w *watchdog) watch() {
+	if !w.started {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.watching {
-		c.watching, c.seen, c.silent = true, c.received.Load(), 0
-		c.setTimerLocked()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.watching {
+		w.watching, w.seen, w.silent = true, w.received.Load(), 0
+		w.setTimerLocked()
 	}
 }
 
-func (c *Conn) setTimerLocked() {
-	d := c.settings.HardTimeout / checksPerTimeout
-	if c.timer == nil {
-		c.timer = c.settings.Clock.AfterFunc(d, c.check)
-		return
-	}
-	c.timer.Reset(d)
+func (w *watchdog) setTimerLocked() {
+	set := w.conn.settings
+	w.timer.Set(set.Clock, set.HardTimeout/checksPerTimeout, w.check)
 }
 
 // check is the timer's function.
-func (c *Conn) check() {
-	if c.isSilent() {
-		c.End(ErrSilent)
+func (w *watchdog) check() {
+	if w.isSilent() {
+		w.conn.End(ErrSilent)
 	}
 }
 
 // isSilent makes one check, and reports whether the connection is to be ended. It sets the timer again while a reply
 // is due.
-func (c *Conn) isSilent() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	received := c.received.Load()
-	due := received != c.due.Load() || c.in != nil && c.in.unfinished.Load()
-	if c.watching = due && !c.IsDead(); !c.watching {
+func (w *watchdog) isSilent() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	received, in := w.received.Load(), w.conn.in
+	due := received != w.due.Load() || in != nil && in.unfinished.Load()
+	if w.watching = due && !w.conn.IsDead(); !w.watching {
 		return false
 	}
-	c.silent++
+	w.silent++
 	// Any reply since the last check shows that the peer is alive: the count begins again.
-	if received != c.seen {
-		c.seen, c.silent = received, 0
+	if received != w.seen {
+		w.seen, w.silent = received, 0
 	}
-	if c.silent >= checksPerTimeout {
+	if w.silent >= checksPerTimeout {
 		return true
 	}
-	c.setTimerLocked()
+	w.setTimerLocked()
 	return false
 }
 
 // unwatch stops the timer, after the reader and the writer have ended.
-func (c *Conn) unwatch() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-	}
+func (w *watchdog) unwatch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
 }

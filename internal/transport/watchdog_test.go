@@ -22,7 +22,7 @@ func TestAReplyIsAwaitedForTheHardTimeout(t *testing.T) {
 			c.Start()
 			time.Sleep(sent)
 			c.calls++
-			c.expect()
+			c.expect(c.calls)
 			began := time.Now()
 			<-c.Dead()
 			require.ErrorIs(t, c.Err(), ErrSilent)
@@ -57,7 +57,7 @@ func TestACallThatIsSentWhileTheWatchdogStopsIsWatched(t *testing.T) {
 	c.Start()
 	send := func() {
 		c.calls++
-		c.expect()
+		c.expect(c.calls)
 	}
 	send()
 	for range 10_000 {
