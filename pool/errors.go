@@ -29,7 +29,7 @@ var (
 	// no failure of the node.
 	ErrGivenUp = command.ErrGivenUp
 
-	errProtocol = errors.New("pool: unexpected reply without a command")
+	errProtocol = transport.ErrOutOfStep
 )
 
 // ServerError is an error reply of a server.

@@ -185,7 +185,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	pl.mu.Unlock()
 	pl.node.log("connected", nil)
 	err = pc.run()
-	if transport.OutOfStep(err) || errors.Is(err, reply.ErrMerged) || errors.Is(err, ErrReplyLimit) {
+	if errors.Is(err, errProtocol) || errors.Is(err, reply.ErrMerged) || errors.Is(err, ErrReplyLimit) {
 		pl.node.count.violations.Add(1)
 	}
 	left := pl.detach(pc)

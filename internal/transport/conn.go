@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -102,11 +101,6 @@ type Reply struct {
 	Err   error
 }
 
-var errOutOfStep = errors.New("pool: unexpected reply without a command")
-
-// OutOfStep reports whether a connection ended because its peer sent more replies than were due.
-func OutOfStep(err error) bool { return errors.Is(err, errOutOfStep) }
-
 // Receive waits for the next reply. Its error means that no other one will come.
 func (c *Conn) Receive() (Reply, error) {
 	v, err := redis.ReceiveWithTimeout(c.Redis, 0)
@@ -116,7 +110,7 @@ func (c *Conn) Receive() (Reply, error) {
 	}
 	// A server that is out of step can't be trusted with any later reply either.
 	if n := c.received.Add(1); c.started && n > c.due.Load() {
-		return Reply{}, errOutOfStep
+		return Reply{}, ErrOutOfStep
 	}
 	// In every reply: a service may answer AUTH late, out of step.
 	if status, ok := v.(string); ok && len(status) > len("PONG") {

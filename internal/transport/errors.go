@@ -8,6 +8,9 @@ import (
 // ErrSilent is the end of a connection whose peer is silent. Users know it as that of package pool.
 var ErrSilent = errors.New("pool: connection closed: no reply within the hard timeout")
 
+// ErrOutOfStep is the end of a connection whose peer sent more replies than were due.
+var ErrOutOfStep = errors.New("pool: unexpected reply without a command")
+
 // DialError is a failure to dial. It matches no error of a context, even if the library's
 // own dial timeout was the reason: the caller would mistake it for its own deadline, and give up
 // (docs/dev/hazards.md H111). errors.Is and errors.As reach all other causes.
