@@ -30,22 +30,20 @@ type Tally struct {
 // NewTally returns the empty tally of n nodes, 1 to MaxNodes.
 func NewTally(n int) Tally { return Tally{nodes: uint8(n)} } //nolint:gosec // bounded
 
-// Grant counts a node that granted, and returns the decision so far. Like Refuse and Fail, it
-// ignores votes beyond the n-th.
-func (t *Tally) Grant() Decision { return t.count(&t.granted) }
+// Grant counts a node that granted. Like Refuse and Fail, it ignores votes beyond the n-th.
+func (t *Tally) Grant() { t.count(&t.granted) }
 
-// Refuse counts a node that refused, and returns the decision so far.
-func (t *Tally) Refuse() Decision { return t.count(&t.refused) }
+// Refuse counts a node that refused.
+func (t *Tally) Refuse() { t.count(&t.refused) }
 
-// Fail counts a node that did not vote, because it failed or its outcome is unknown, and returns
-// the decision so far. It counts against a win like a refusal, but shows nothing about the holder.
-func (t *Tally) Fail() Decision { return t.count(&t.failed) }
+// Fail counts a node that did not vote, because it failed or its outcome is unknown. It counts
+// against a win like a refusal, but shows nothing about the holder.
+func (t *Tally) Fail() { t.count(&t.failed) }
 
-func (t *Tally) count(votes *uint8) Decision {
+func (t *Tally) count(votes *uint8) {
 	if t.Outstanding() > 0 {
 		*votes++
 	}
-	return t.Decision()
 }
 
 // Decision returns the decision so far. It is made by the first vote after which the outstanding
