@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,7 +89,7 @@ func unit(s settings) (stage, error) {
 		others = append(others, test(dir, dir, "off", nil, []string{"./..."}))
 	}
 	if !selects(s.flags) && raceOff(s.flags) == "" {
-		without, err := withoutRace(s.flags)
+		without, err := withoutRace(packages, s.flags)
 		if err != nil {
 			return nil, err
 		}
@@ -101,12 +100,12 @@ func unit(s settings) (stage, error) {
 
 // withoutRace returns what runs without the race detector: the model, of which most searches are left out under it,
 // and the tests in files for which it is off. They count allocations or simulate many processes, and find no race.
-func withoutRace(flags []string) ([]command, error) {
+func withoutRace(library, flags []string) ([]command, error) {
 	off := append(slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "-race") }), "-race=false")
 	test := func(what string, more ...string) command {
 		return command{what: what, dir: ".", env: []string{"GOWORK=off"}, argv: slices.Concat([]string{"go", "test", "-json"}, off, more), flags: off}
 	}
-	names, packages, err := inFilesWithoutRace()
+	names, packages, err := inFilesWithoutRace(library)
 	if err != nil {
 		return nil, err
 	}
@@ -118,36 +117,31 @@ func withoutRace(flags []string) ([]command, error) {
 
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// inFilesWithoutRace returns the tests in such files of the library's module, and their packages.
-func inFilesWithoutRace() (names, packages []string, err error) {
-	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+// inFilesWithoutRace returns the tests in such files of the library's packages, and the packages that have some.
+func inFilesWithoutRace(library []string) (names, packages []string, err error) {
+	for _, p := range library {
+		files, err := filepath.Glob(filepath.Join(".", strings.TrimPrefix(p, module), "*_test.go"))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		if d.IsDir() {
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != "." || strings.HasPrefix(d.Name(), ".") && path != "." {
-				return fs.SkipDir
+		before := len(names)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, nil, err
 			}
-			return nil
+			if !bytes.HasPrefix(text, []byte("//go:build !race\n")) {
+				continue
+			}
+			for _, f := range testFunc.FindAllSubmatch(text, -1) {
+				names = append(names, string(f[1]))
+			}
 		}
-		if !strings.HasSuffix(path, "_test.go") {
-			return nil
+		if len(names) > before {
+			packages = append(packages, p)
 		}
-		text, err := os.ReadFile(path)
-		if !bytes.HasPrefix(text, []byte("//go:build !race\n")) {
-			return err
-		}
-		found := testFunc.FindAllSubmatch(text, -1)
-		for _, f := range found {
-			names = append(names, string(f[1]))
-		}
-		if len(found) > 0 {
-			packages = append(packages, "./"+filepath.Dir(path))
-		}
-		return err
-	})
-	slices.Sort(packages)
-	return names, slices.Compact(packages), err
+	}
+	return names, packages, nil
 }
 
 // list returns the packages that a pattern names, also those that don't compile.
