@@ -75,14 +75,19 @@ func workloads(all objects) (found []workload) {
 	return found
 }
 
-// eachPod checks what has Pods. There is some.
+// eachPod checks what has Pods, once for each container, as if it were the Pod's only one. There is some.
 func eachPod(check func(workload) error) func(objects) error {
 	return func(all objects) error {
 		found := workloads(all)
 		errs := []error{unless(len(found) > 0, "nothing runs")}
 		for _, w := range found {
-			if err := check(w); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", w.name, err))
+			for i, c := range w.pod.Spec.Containers {
+				alone := w
+				alone.pod = w.pod.DeepCopy()
+				alone.pod.Spec.Containers = alone.pod.Spec.Containers[i : i+1]
+				if err := check(alone); err != nil {
+					errs = append(errs, fmt.Errorf("%s, %s: %w", w.name, c.Name, err))
+				}
 			}
 		}
 		return errors.Join(errs...)
@@ -560,12 +565,13 @@ var clients = []rule{
 		},
 	},
 	{
-		"the doctor runs once, and says the same again",
+		"the doctor runs once, as itself and as the user of services, and says the same again",
 		func(all objects) error {
 			for _, j := range of[*batchv1.Job](all) {
 				if c := j.Spec.Template.Spec.Containers[0]; c.Args[0] == "doctor" && !slices.Contains(c.Args, "--admit") {
-					return unless(j.Spec.BackoffLimit != nil && *j.Spec.BackoffLimit == 0 &&
-						secretOf(j.Spec.Template.Spec) == "redlock-doctor", "it is repeated")
+					return errors.Join(
+						unless(j.Spec.BackoffLimit != nil && *j.Spec.BackoffLimit == 0, "it is repeated"),
+						unless(slices.Equal(nodesOf(j.Spec.Template.Spec), []string{"redlock-doctor", "redlock-nodes"}), "as others"))
 				}
 			}
 			return errors.New("no doctor")
@@ -574,6 +580,15 @@ var clients = []rule{
 			func(all objects) {
 				*of[*batchv1.Job](all)[0].Spec.BackoffLimit = 6
 				*last(of[*batchv1.Job](all)).Spec.BackoffLimit = 6
+			},
+			func(all objects) {
+				for _, j := range of[*batchv1.Job](all) {
+					for i, v := range j.Spec.Template.Spec.Volumes {
+						if v.Name == "app-nodes" {
+							j.Spec.Template.Spec.Volumes[i].Secret.SecretName = "redlock-doctor"
+						}
+					}
+				}
 			},
 		},
 	},
@@ -674,6 +689,20 @@ func secretOf(p corev1.PodSpec) string {
 		}
 	}
 	return ""
+}
+
+// nodesOf returns the Secret from which each container reads its nodes.
+func nodesOf(p corev1.PodSpec) (secrets []string) {
+	for _, c := range p.Containers {
+		for _, m := range c.VolumeMounts {
+			for _, v := range p.Volumes {
+				if m.MountPath == "/etc/redlock/nodes" && v.Name == m.Name {
+					secrets = append(secrets, v.Secret.SecretName)
+				}
+			}
+		}
+	}
+	return secrets
 }
 
 // trusted are the rules of clients under TLS.
