@@ -67,6 +67,10 @@ func unreadable(node string, f command.Facts) command.Fault {
 
 type addFunc func(code, format string, args ...any)
 
+// A replica may lack the last locks of its master.
+const replicaRemedy = "give the address of a master, or make it one by REPLICAOF NO ONE and keep clients away from it " +
+	"for the longest TTL or minimum hold"
+
 // addRole reports a server that is not a standalone master (docs/dev/hazards.md H35, H36). The
 // order of the cases matters: a Sentinel has no role, and a member of a Cluster can be a replica,
 // for which the address of its master would be the wrong advice.
@@ -80,10 +84,9 @@ func addRole(add addFunc, f command.Facts) {
 	// It accepts writes, so it would vote. Its next synchronisation deletes every key that its
 	// master does not have.
 	case f.Role != "master" && f.Writable:
-		add(command.CodeReplica, "is a writable replica, which loses its locks when it synchronises: "+
-			"give the address of a master, or make it one by REPLICAOF NO ONE")
+		add(command.CodeReplica, "is a writable replica, which loses its locks when it synchronises: "+replicaRemedy)
 	case f.Role != "master":
-		add(command.CodeReplica, "is a replica: give the address of a master, or make it one by REPLICAOF NO ONE")
+		add(command.CodeReplica, "is a replica: "+replicaRemedy)
 	}
 }
 

@@ -42,5 +42,5 @@ func ExampleDiagnose() {
 	}
 	// Output:
 	// errors: true
-	// n2 is a replica: give the address of a master, or make it one by REPLICAOF NO ONE
+	// n2 is a replica: give the address of a master, or make it one by REPLICAOF NO ONE and keep clients away from it for the longest TTL or minimum hold
 }
