@@ -63,7 +63,7 @@ func (s *Settings) Dial(ctx context.Context) (*Conn, error) {
 // newConn returns a connection without the layers below r.
 func newConn(s *Settings, r redis.Conn) *Conn {
 	c := &Conn{settings: s, Redis: r, dead: make(chan struct{})}
-	c.watchdog.conn = c
+	c.watchdog = watchdog{conn: c}
 	return c
 }
 
