@@ -38,7 +38,7 @@ func TestALockThatIsTakenExtendedAndReleasedIsNoNews(t *testing.T) {
 		life(t, l, "a")
 		take(t, fl.locker(), "b", time.Minute)
 		_, err := l.TryAcquire(bg, "b", time.Minute)
-		require.ErrorIs(t, err, ErrHeld, "nor is one that somebody else holds")
+		require.ErrorIs(t, err, ErrHeld, "nor is one that another client holds")
 		require.Empty(t, log.newLines(t))
 	})
 }

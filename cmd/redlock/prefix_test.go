@@ -47,7 +47,7 @@ func TestALockWithAPrefixIsAnotherLock(t *testing.T) {
 	require.Equal(t, cli.ExitHeld, invoke(t, env, "acquire", "--wait", "0", "job").status)
 
 	require.Equal(t, cli.ExitLost, invokeWith(t, claim, env, "extend", "--prefix", "app", "-").status, "it is not known there")
-	require.Equal(t, cli.ExitLost, invokeWith(t, claim, env, "release", "--prefix", "", "-").status, "nor here, where somebody else holds it")
+	require.Equal(t, cli.ExitLost, invokeWith(t, claim, env, "release", "--prefix", "", "-").status, "nor here, where another client holds it")
 	require.Equal(t, silent, invokeWith(t, claim, env, "extend", "-"))
 	require.Equal(t, silent, invokeWith(t, claim, env, "release", "-"))
 	allAnswered(t, all...)

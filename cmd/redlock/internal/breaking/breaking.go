@@ -101,7 +101,11 @@ func runBreak(ctx context.Context, c *cli.Invocation, yes bool) int {
 		return c.Misused("%v", err)
 	}
 	defer cli.CloseSoon(locker)
-	if err := checkName(ctx, locker, name); err != nil {
+	inspect := func(ctx context.Context) error {
+		_, err := locker.Inspect(ctx, name)
+		return err
+	}
+	if err := cli.CheckArguments(ctx, inspect); err != nil {
 		return c.Misused("%v", err)
 	}
 	br := &breaker{
@@ -109,17 +113,6 @@ func runBreak(ctx context.Context, c *cli.Invocation, yes bool) int {
 		name: name, key: c.Prefix() + name,
 	}
 	return br.breakLock(ctx, c, yes)
-}
-
-// checkName returns the library's error for a name that is out of bounds. It sends nothing: the
-// library checks the name before the context.
-func checkName(ctx context.Context, locker *redlock.Locker, name string) error {
-	over, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := locker.Inspect(over, name); errors.Is(err, redlock.ErrInvalid) {
-		return err
-	}
-	return nil
 }
 
 func (br *breaker) breakLock(ctx context.Context, c *cli.Invocation, yes bool) int {

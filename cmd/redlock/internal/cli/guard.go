@@ -50,18 +50,26 @@ func (g RestartGuard) Begun(ctx context.Context) error {
 	return notBegunError{g.MaxTTL, report}
 }
 
-// BegunFor is Begun after a check of the arguments. It calls ask with a context that has ended: the
-// library checks the arguments before the context, so nothing is sent.
+// BegunFor is Begun after CheckArguments.
 func (g RestartGuard) BegunFor(ctx context.Context, ask func(context.Context) error) error {
 	if g.MaxTTL == 0 {
 		return nil
 	}
+	if err := CheckArguments(ctx, ask); err != nil {
+		return err
+	}
+	return g.Begun(ctx)
+}
+
+// CheckArguments returns the library's error for arguments that are out of bounds. It calls ask with a context that
+// has ended: the library checks the arguments before the context, so nothing is sent.
+func CheckArguments(ctx context.Context, ask func(context.Context) error) error {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := ask(over); errors.Is(err, redlock.ErrInvalid) {
 		return err
 	}
-	return g.Begun(ctx)
+	return nil
 }
 
 // Resume resumes a claim after these checks.

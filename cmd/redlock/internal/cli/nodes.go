@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -23,6 +24,25 @@ func (n NodeList) Users() (users []string) {
 		users = append(users, cmp.Or(cfg.Username, "default"))
 	}
 	return users
+}
+
+// Configs returns the configuration of each node. TLS counts for those whose URL asks for it.
+func (n NodeList) Configs() ([]pool.Config, error) {
+	all := make([]pool.Config, len(n.URLs))
+	for i, url := range n.URLs {
+		cfg, err := pool.ParseURL(url)
+		if err != nil {
+			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.URLs), err)
+		}
+		if n.TLS != nil && cfg.TLS != nil {
+			cfg.TLS = n.TLS
+			if cfg.Sentinels != nil {
+				cfg.Sentinels.TLS = n.TLS
+			}
+		}
+		all[i] = cfg
+	}
+	return all, nil
 }
 
 // ErrNoNodes reports that neither a flag nor a variable names nodes.

@@ -3,7 +3,7 @@ package cli
 import "os"
 
 // Output is standard output. It keeps the first error, and writes nothing after it: what follows a
-// gap is of no use. It is not safe for concurrent use.
+// gap has no meaning. It is not safe for concurrent use.
 type Output struct {
 	File *os.File
 	Err  error
@@ -16,7 +16,7 @@ func (o *Output) Write(text []byte) (n int, err error) {
 	return n, o.Err
 }
 
-// ReportOutput reports output that could not be written. It returns the status, or exitSystem in
+// ReportOutput reports output that could not be written. It returns the status, or ExitSystem in
 // place of a success.
 func (inv *Invocation) ReportOutput(status int) int {
 	if inv.Stdout.Err == nil {

@@ -13,7 +13,7 @@ import (
 // EndSignals are the signals that ask a program to end.
 var EndSignals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
-// Signals receives this process's signals from listen to the end. A gap would let a signal kill
+// Signals receives this process's signals from Listen to the end. A gap would let a signal kill
 // the process and leave the lock to its TTL.
 type Signals chan os.Signal
 

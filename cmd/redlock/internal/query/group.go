@@ -24,19 +24,9 @@ type Group struct {
 
 // Open opens the nodes. It refuses what redlock.Open refuses.
 func Open(n cli.NodeList) (*Group, error) {
-	configs := make([]pool.Config, len(n.URLs))
-	for i, url := range n.URLs {
-		cfg, err := pool.ParseURL(url)
-		if err != nil {
-			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.URLs), err)
-		}
-		if n.TLS != nil && cfg.TLS != nil {
-			cfg.TLS = n.TLS
-			if cfg.Sentinels != nil {
-				cfg.Sentinels.TLS = n.TLS
-			}
-		}
-		configs[i] = cfg
+	configs, err := n.Configs()
+	if err != nil {
+		return nil, err
 	}
 	if _, err := nodelist.Names(configs); err != nil {
 		return nil, err

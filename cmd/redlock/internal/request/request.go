@@ -18,8 +18,8 @@ type Request struct {
 	owner   string
 	noFence bool
 	MinHold time.Duration // 0: none
-	// skipStatus is the exit status if another client holds the lock, which is then no failure and not
-	// reported. noSkip: it is one.
+	// SkipStatus is the exit status if another client holds the lock, which is then no failure and not
+	// reported. NoSkip: it is one.
 	SkipStatus int
 	guard      time.Duration // maxTTL; 0: no guard
 	cli.NodeList

@@ -20,14 +20,13 @@ type Stage struct {
 	lines   []*cuttableDialer
 	masters []*fakeredis.Master // nil with --nodes
 	prefix  string              // of all keys
-	tls     cli.TLSConfig       // nil: as the URLs say
 }
 
 // Open makes a stage of the given nodes, or of three nodes in this process, on which clients can be made.
 func Open(nodes cli.NodeList, prefix string) (s *Stage, err error) {
 	if len(nodes.URLs) == 0 {
 		s, err = own()
-	} else if s, err = given(nodes); err != nil {
+	} else if s, err = stageOf(nodes); err != nil {
 		err = fmt.Errorf("%w: %w", redlock.ErrInvalid, err)
 	}
 	if err != nil {
@@ -45,48 +44,40 @@ func Open(nodes cli.NodeList, prefix string) (s *Stage, err error) {
 
 // own starts three nodes in this process.
 func own() (*Stage, error) {
-	s := &Stage{}
+	var masters []*fakeredis.Master
+	var nodes cli.NodeList
 	for i := range 3 {
 		m, err := fakeredis.Start(fmt.Sprintf("node-%d", i+1))
 		if err != nil {
-			s.Close()
+			stopAll(masters)
 			return nil, err
 		}
-		s.masters = append(s.masters, m)
-		if err := s.add(m.URL() + "?name=" + m.Name()); err != nil {
-			s.Close()
-			return nil, err
-		}
+		masters, nodes.URLs = append(masters, m), append(nodes.URLs, m.URL()+"?name="+m.Name())
 	}
-	return s, nil
-}
-
-// given uses the nodes of --nodes.
-func given(nodes cli.NodeList) (*Stage, error) {
-	s := &Stage{tls: nodes.TLS}
-	for _, u := range nodes.URLs {
-		if err := s.add(u); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-func (s *Stage) add(url string) error {
-	cfg, err := pool.ParseURL(url)
+	s, err := stageOf(nodes)
 	if err != nil {
-		return err
+		stopAll(masters)
+		return nil, err
 	}
-	if cfg.Name == "" { // the default, which votes contain
-		cfg.Name = fmt.Sprintf("%s/%d", cfg.Address, cfg.Database)
+	s.masters = masters
+	return s, nil
+}
+
+// stageOf returns a stage of these nodes.
+func stageOf(nodes cli.NodeList) (s *Stage, err error) {
+	s = &Stage{}
+	if s.Configs, err = nodes.Configs(); err != nil {
+		return nil, err
 	}
-	if s.tls != nil && cfg.TLS != nil {
-		cfg.TLS = s.tls
+	for i := range s.Configs {
+		cfg, l := &s.Configs[i], &cuttableDialer{}
+		if cfg.Name == "" { // the default, which votes contain
+			cfg.Name = fmt.Sprintf("%s/%d", cfg.Address, cfg.Database)
+		}
+		cfg.Dial = l.dial
+		s.lines = append(s.lines, l)
 	}
-	l := &cuttableDialer{}
-	cfg.Dial = l.dial
-	s.Configs, s.lines = append(s.Configs, cfg), append(s.lines, l)
-	return nil
+	return s, nil
 }
 
 // stageTimeout is the node timeout. It is longer than the default, because the nodes, the clients
@@ -169,8 +160,10 @@ func (s *Stage) Leftovers(ctx context.Context, names []string) error {
 }
 
 // Close ends the nodes inside this process.
-func (s *Stage) Close() {
-	for _, m := range s.masters {
+func (s *Stage) Close() { stopAll(s.masters) }
+
+func stopAll(masters []*fakeredis.Master) {
+	for _, m := range masters {
 		m.Close()
 	}
 }
