@@ -206,7 +206,10 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./pool", repeat(files, module+"/pool", "TestX"))
 	said := strings.Join(files.argv, " ")
 	assert.Contains(t, said, "TestProcessesTakeTurns|")
-	assert.Contains(t, said, " ./internal/waiting ./pool ./redlock")
+	for _, p := range []string{"/internal/waiting", "/pool", "/redlock"} {
+		assert.Contains(t, files.argv, module+p)
+	}
+	assert.NotContains(t, files.argv, module+"/clock", "none of its files has")
 	assert.NotContains(t, said, "TestALongValueIsNotDownloaded", "its file has no such line")
 
 	all, err = unit(settings{flags: []string{"-race=false"}})
