@@ -41,7 +41,7 @@ func howMany() atOnce {
 		fmt.Fprintln(os.Stderr, "integration: other programs take the processors: few tests run beside each other, which takes longer")
 		return atOnce{lanes: 3, packages: 2, tests: 1}
 	}
-	return atOnce{lanes: 6, packages: 3, tests: processors()}
+	return atOnce{lanes: 6, packages: 4, tests: processors()}
 }
 
 // command is a program that prints what `go test -json` prints.
@@ -88,31 +88,35 @@ func unit(s settings) (stage, error) {
 		dir := filepath.Dir(m)
 		others = append(others, test(dir, dir, "off", nil, []string{"./..."}))
 	}
-	if !selects(s.flags) && raceOff(s.flags) == "" {
-		without, err := withoutRace(packages, s.flags)
-		if err != nil {
-			return nil, err
-		}
-		others = append(others, without...)
+	if selects(s.flags) {
+		return stage{{library}, others}, nil
 	}
-	return stage{{library}, others}, nil
+	without, err := withoutRace(packages, s.flags)
+	return stage{{library}, append(others, without...)}, err
 }
 
-// withoutRace returns what runs without the race detector: the model, of which most searches are left out under it,
-// and the tests in files for which it is off. They count allocations or simulate many processes, and find no race.
+// simulation is a package of the module of the tests on real servers, and needs none.
+const simulation = module + "/integration/sim"
+
+// withoutRace returns what runs without the race detector. The simulation takes ten times as long with it; where two
+// goroutines may race, the library's tests and those on real servers have them do so. If the detector is on, these are
+// left out by the others: most searches of the model, and the tests in files for which it is off, which count
+// allocations or simulate many processes.
 func withoutRace(library, flags []string) ([]command, error) {
 	off := append(slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "-race") }), "-race=false")
-	test := func(what string, more ...string) command {
-		return command{what: what, dir: ".", env: []string{"GOWORK=off"}, argv: slices.Concat([]string{"go", "test", "-json"}, off, more), flags: off}
+	test := func(what, work string, more ...string) command {
+		return command{what: what, dir: ".", env: []string{"GOWORK=" + work}, argv: slices.Concat([]string{"go", "test", "-json"}, off, more), flags: off}
+	}
+	all := []command{test("the simulation", "", simulation)}
+	if raceOff(flags) != "" {
+		return all, nil
 	}
 	names, packages, err := inFilesWithoutRace(library)
-	if err != nil {
-		return nil, err
-	}
-	return []command{
-		test("the model", "./internal/model"),
-		test("allocations and simulations", append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, packages...)...),
-	}, nil
+	return append(
+		all,
+		test("the model", "off", "./internal/model"),
+		test("allocations and simulations", "off", append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, packages...)...),
+	), err
 }
 
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
@@ -206,7 +210,7 @@ func runLanes(ctx context.Context, flags []string, out *lines) error {
 	if err != nil {
 		return out.fail(err)
 	}
-	packages = slices.DeleteFunc(packages, func(p string) bool { return p == module+"/integration" })
+	packages = slices.DeleteFunc(packages, func(p string) bool { return p == module+"/integration" || p == simulation })
 	took, most := tookBefore(), howMany()
 	beside := []string{"-p", strconv.Itoa(most.packages), "-parallel", strconv.Itoa(most.tests)}
 	below.argv = slices.Concat(below.argv, beside, flags, took.longestFirst(packages)) // the user's flags count

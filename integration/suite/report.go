@@ -398,7 +398,7 @@ func repeat(c command, pkg, name string) string {
 	pkg, _, _ = strings.Cut(pkg, "#")
 	folder := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
 	words := slices.Clone(c.env)
-	if folder == "integration" || strings.HasPrefix(folder, "integration/") {
+	if folder == "integration" || strings.HasPrefix(folder, "integration/") && pkg != simulation {
 		words = append(words, "scripts/integration", "--with")
 	}
 	words = append(words, "go")

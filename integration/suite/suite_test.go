@@ -186,7 +186,7 @@ func TestTheCommandThatRepeatsATestHasItsModuleFlagsAndEnvironment(t *testing.T)
 		pkg, want string
 	}{
 		{servers, "/integration#3", "REDLOCK_TEST_LATE=7 scripts/integration --with go test -short '-run=X|Y' -count=1 -run '^TestX$' ./integration"},
-		{servers, "/integration/sim", "REDLOCK_TEST_LATE=7 scripts/integration --with go test -short '-run=X|Y' -count=1 -run '^TestX$' ./integration/sim"},
+		{servers, "/integration/deployed", "REDLOCK_TEST_LATE=7 scripts/integration --with go test -short '-run=X|Y' -count=1 -run '^TestX$' ./integration/deployed"},
 		{contrib, "/contrib/otelredlock", "GOWORK=off go -C contrib/otelredlock test -count=1 -run '^TestX$' ./"},
 		{contrib, "/contrib/otelredlock/x", "GOWORK=off go -C contrib/otelredlock test -count=1 -run '^TestX$' ./x"},
 	} {
@@ -204,6 +204,8 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	model, files := others[len(others)-2], others[len(others)-1]
 	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./internal/model", repeat(model, module+"/internal/model", "TestX"))
 	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./pool", repeat(files, module+"/pool", "TestX"))
+	sim := others[len(others)-3]
+	assert.Equal(t, "GOWORK= go test -short -race=false -count=1 -run '^TestX$' ./integration/sim", repeat(sim, simulation, "TestX"))
 	said := strings.Join(files.argv, " ")
 	assert.Contains(t, said, "TestProcessesTakeTurns|")
 	for _, p := range []string{"/internal/waiting", "/pool", "/redlock"} {
@@ -215,7 +217,8 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	all, err = unit(settings{flags: []string{"-race=false"}})
 	require.NoError(t, err)
 	others = all[1]
-	assert.NotContains(t, others[len(others)-1].argv, "./internal/model", "it runs with the others")
+	assert.Contains(t, others[len(others)-1].argv, simulation)
+	assert.NotContains(t, others[len(others)-2].argv, "./internal/model", "it runs with the others")
 }
 
 func TestTheLateModeLeavesOutModulesThatCanHaveNoLateNode(t *testing.T) {
