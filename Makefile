@@ -108,7 +108,7 @@ test-oldest: ## the tests that need no Docker, with the oldest Go that is promis
 	for module in $(CONTRIB); do GOWORK=off GOTOOLCHAIN=go$(OLDEST) go -C $$module test -timeout 20m $(TESTFLAGS) ./... || exit; done
 
 .PHONY: test-integration
-test-integration: ## the tests against real Redis servers in Docker containers
+test-integration: ## the tests against real Redis servers in Docker containers, under the race detector
 	$(SUITE) -only servers -- $(RACE) $(TESTFLAGS)
 
 .PHONY: test-peers

@@ -98,12 +98,11 @@ func unit(s settings) (stage, error) {
 // simulation is a package of the module of the tests on real servers, and needs none.
 const simulation = module + "/integration/sim"
 
-// withoutRace returns what runs without the race detector. The simulation takes ten times as long with it; where two
-// goroutines may race, the library's tests and those on real servers have them do so. If the detector is on, these are
-// left out by the others: most searches of the model, and the tests in files for which it is off, which count
-// allocations or simulate many processes.
+// withoutRace returns what runs without the race detector. The simulation takes ten times as long with it. If the
+// detector is on, the commands above leave out the rest of these: most searches of the model, and the tests in files
+// for which it is off, which count allocations or simulate many processes.
 func withoutRace(library, flags []string) ([]command, error) {
-	off := append(slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "-race") }), "-race=false")
+	off := raceless(flags)
 	test := func(what, work string, more ...string) command {
 		return command{what: what, dir: ".", env: []string{"GOWORK=" + work}, argv: slices.Concat([]string{"go", "test", "-json"}, off, more), flags: off}
 	}
@@ -183,8 +182,8 @@ func lateable() ([]string, error) {
 	return found, nil
 }
 
-// servers returns the tests on real servers. The script finds or builds images, and removes what
-// containers a crash has left.
+// servers returns the tests on real servers. The script finds or builds images, and removes what containers a crash has
+// left.
 func servers(s settings) (command, error) {
 	self, err := os.Executable()
 	argv := append([]string{"scripts/integration", "--with", self, "-lanes", "--"}, s.flags...)

@@ -109,6 +109,9 @@ func plan(s settings, engine string) (all []stage, err error) {
 		all = append(all, first)
 	}
 	if s.only != "unit" && engine != "" {
+		if s.only == "" { // it has seen the library in the stage before, and make test-integration has it on
+			s.flags = raceless(s.flags)
+		}
 		c, err := servers(s)
 		if err != nil {
 			return nil, err
@@ -177,6 +180,11 @@ func tookHere() time.Duration {
 		return 0
 	}
 	return time.Duration(minutes)*time.Minute + time.Duration(seconds)*time.Second
+}
+
+// raceless returns the flags of a test without the race detector.
+func raceless(flags []string) []string {
+	return append(slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "-race") }), "-race=false")
 }
 
 // raceOff says why the race detector is off, or nothing.

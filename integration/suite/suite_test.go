@@ -221,6 +221,17 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	assert.NotContains(t, others[len(others)-2].argv, "./internal/model", "it runs with the others")
 }
 
+func TestTheTestsOnRealServersHaveTheRaceDetectorAlone(t *testing.T) {
+	t.Chdir("../..")
+	for only, want := range map[string]string{"": "-race=false", "servers": "-race=true"} {
+		all, err := plan(settings{only: only, flags: []string{"-race=true"}}, "an engine")
+		require.NoError(t, err)
+		last := all[len(all)-1][0][0]
+		assert.Equal(t, []string{want}, last.flags)
+		assert.Equal(t, want, last.argv[len(last.argv)-1])
+	}
+}
+
 func TestTheLateModeLeavesOutModulesThatCanHaveNoLateNode(t *testing.T) {
 	t.Chdir("../..")
 	t.Setenv(late.Variable, "1")
