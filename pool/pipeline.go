@@ -189,7 +189,11 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 		pl.node.count.violations.Add(1)
 	}
 	left := pl.detach(pc)
-	pl.node.log("connection ended", err) // before what it causes
+	why := err
+	if pc.raw.ClosedIdle() {
+		why = nil // nothing to warn of
+	}
+	pl.node.log("connection ended", why) // before what it causes
 	// After detach no goroutine reads or writes the connection, as close requires.
 	pc.raw.Close()
 	// Answered after detach has queued the undos: what an owner submits when it gets the answer

@@ -128,10 +128,10 @@ func WithTrace(t *Trace) Option {
 //     not run for more than a quarter of the TTL of a lock; no quorum votes; a node does not vote
 //     because of a failed check or a quarantine; a user has no right to announcements of releases
 //     (Redis 7 and later), once for each node. For nodes made by Open also: a dial failed, or a
-//     connection ended with an error; without WithRestartGuard, a node's server keeps no append-only
+//     connection ended while a reply was due; without WithRestartGuard, a node's server keeps no append-only
 //     file, and so forgets locks in a restart, once for each node.
 //   - Info: the end of such a state of a node or of the quorum. For nodes made by Open also: a
-//     connection was established or closed.
+//     connection was established or closed, also by a server that closes idle ones.
 //
 // A lasting state is logged when it begins and when it ends. The default is no logger; panics of
 // hooks then go to slog.Default.

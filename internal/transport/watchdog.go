@@ -73,9 +73,8 @@ func (w *watchdog) check() {
 func (w *watchdog) isSilent() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	received, in := w.received.Load(), w.conn.in
-	due := received != w.due.Load() || in != nil && in.unfinished.Load()
-	if w.watching = due && !w.conn.IsDead(); !w.watching {
+	received := w.received.Load() // before it looks for one that is owed, so that one that comes meanwhile counts as new
+	if w.watching = w.owesReply() && !w.conn.IsDead(); !w.watching {
 		return false
 	}
 	w.silent++
@@ -88,6 +87,12 @@ func (w *watchdog) isSilent() bool {
 	}
 	w.setTimerLocked()
 	return false
+}
+
+// owesReply reports whether a reply is due, or unfinished.
+func (w *watchdog) owesReply() bool {
+	in := w.conn.in
+	return w.received.Load() != w.due.Load() || in != nil && in.unfinished.Load()
 }
 
 // unwatch stops the timer, after the reader and the writer have ended.
