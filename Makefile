@@ -133,7 +133,7 @@ peers: ## what this library and others do in those faults, as the table of docs/
 	$(PEERS) run ./failures
 
 .PHONY: faults
-faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and docs/dev/faults.md: about 35 minutes
+faults: ## every fault on real servers x 3 and 5 nodes x kinds of work x contenders, and docs/results/faults.md: about 35 minutes
 	scripts/faults $(TESTFLAGS)
 
 .PHONY: matrix
@@ -186,7 +186,7 @@ soak: ## play scenarios for as long as it is told (SOAK=10m)
 	go test -timeout 0 -v -run TestEveryPromise ./integration/sim -sim.soak $(SOAK) $(TESTFLAGS)
 
 .PHONY: stress
-stress: ## run make test ten times, and ten times beside four busy processes, and write docs/dev/stress.md: hours, and it resumes
+stress: ## run make test ten times, and ten times beside four busy processes, and write docs/results/stress.md: hours, and it resumes
 	scripts/stress
 
 .PHONY: cover
@@ -235,15 +235,15 @@ hazards: ## check that docs/dev/hazards.md names every known hazard, docs/dev/co
 	scripts/hazards
 
 .PHONY: probes
-probes: ## measure memory and the cost of waiting, and write docs/dev/probes.md: about four minutes on a machine that does nothing else
+probes: ## measure memory and the cost of waiting, and write docs/results/probes.md: about four minutes on a machine that does nothing else
 	scripts/probes
 
 .PHONY: mutants
-mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/dev/mutants.md: about an hour, and it resumes
+mutants: ## take the guards out of the code one by one, show that a test fails for each, and write docs/results/mutants.md: about an hour, and it resumes
 	scripts/mutants
 
 .PHONY: mutate
-mutate: $(GREMLINS) ## change each condition and number of the pure packages, and write docs/dev/mutation.md: what their tests notice
+mutate: $(GREMLINS) ## change each condition and number of the pure packages, and write docs/results/mutation.md: what their tests notice
 	scripts/mutate $(GREMLINS) $(PURE)
 
 .PHONY: mutants-check

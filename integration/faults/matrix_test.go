@@ -125,7 +125,7 @@ func TestTheThirdsAreThePart(t *testing.T) {
 	assert.ElementsMatch(t, part, all)
 }
 
-// table returns the table of docs/dev/faults.md.
+// table returns the table of docs/results/faults.md.
 func table(outcomes []outcome) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| fault | nodes | work | contenders | acquired | losses told | overlaps | fences out of order | writes accepted | refused | lost | longest time without a holder |")

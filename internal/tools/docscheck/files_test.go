@@ -15,7 +15,7 @@ func TestALongLineOfProseIsFound(t *testing.T) {
 	} {
 		require.Empty(t, checkLines([]*page{read("a.md", line)}), line)
 	}
-	require.Empty(t, checkLines([]*page{read("docs/dev/faults.md", long)}))
+	require.Empty(t, checkLines([]*page{read("docs/results/faults.md", long)}))
 }
 
 func TestAGoFileThatDoesNotExistIsFound(t *testing.T) {
