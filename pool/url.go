@@ -37,9 +37,9 @@ import (
 // With a Cluster, the hosts are some of its members, at port 6379 by default. A Cluster has no
 // database but 0.
 //
-// The settings are db (or the path: both must agree), client_name, name, and dial_timeout and
-// hard_timeout (as in "1.5s"). Any other setting is an error, and so is a
-// setting given twice. Bounds are those of [Config].
+// The settings are db (or the path: both must agree), client_name, name, proxied (true or false), and
+// dial_timeout and hard_timeout (as in "1.5s"). Any other setting is an error, and so is a setting given
+// twice. Bounds are those of [Config].
 //
 // An error shows no part of the URL except the name of a setting, or an IP address and a port
 // without a scheme. So no error shows a password, even if the URL is malformed.
@@ -245,6 +245,11 @@ func (c *Config) set(name, value string) (err error) {
 		return duration(name, value, &c.DialTimeout)
 	case "hard_timeout":
 		return duration(name, value, &c.HardTimeout)
+	case "proxied":
+		if value != "true" && value != "false" {
+			return errors.New("the setting proxied must be true or false")
+		}
+		c.Proxied = value == "true"
 	default:
 		if c.Sentinels == nil {
 			return fmt.Errorf("unknown setting %s", shown(name))
