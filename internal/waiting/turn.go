@@ -68,12 +68,16 @@ type turn struct {
 // hear records a release.
 func (t *turn) hear(now clock.Instant, r release) {
 	t.before, t.waiters = t.waiters, r.waiters
-	switch d := now.Sub(t.heard); {
-	case t.heard == 0 || d > maxRest:
+	since, releases := now.Sub(t.heard), 1.0 // from the one that it heard before, to this one: it may have rested
+	if t.heard != 0 && t.gap > 0 {
+		releases = max(1, float64(since)/float64(t.gap))
+	}
+	switch {
+	case t.heard == 0 || since > maxRest:
 	case t.gap == 0:
-		t.gap = d
+		t.gap = since
 	default:
-		t.gap += (d - t.gap) / 8
+		t.gap += (since - t.gap) / 8
 	}
 	t.heard = now
 	if r.age == 0 {
@@ -94,7 +98,7 @@ func (t *turn) hear(now clock.Instant, r release) {
 	case d > 0:
 		t.longest += min(d/2, t.longest) // no message alone says much
 	default:
-		t.longest += d / 16
+		t.longest += time.Duration(float64(d) * min(1, releases/16)) // what was before a rest says little after it
 	}
 }
 
