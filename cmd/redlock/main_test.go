@@ -92,6 +92,8 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"stauts", "-h"}},
 		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"stauts", "--frobnicate", "n"}},
 		{"there is no command \"frobnicate\"\n", nil, []string{"frobnicate"}},
+		{"a command is needed, before its flags\n", nil, []string{"--frobnicate"}},
+		{"a command is needed, before its flags\n", nil, []string{"--nodes", "redis://127.0.0.1:1"}},
 		{"there is no command \"ls\": did you mean list?\n", nil, []string{"ls"}},
 		{`for "-w, --wait" flag: a duration needs a unit`, nodes, []string{"run", "-w", "30", "n", "--", "true"}},
 		{"unknown shorthand flag: 'x' in -x\n", nodes, []string{"status", "-x", "n"}},

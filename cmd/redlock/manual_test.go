@@ -22,7 +22,7 @@ var (
 
 // documented is the whole command as the pages show it.
 func documented() *cobra.Command {
-	root := newRoot(&cli.Invocation{})
+	root := newRoot(&cli.Invocation{}, false)
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Long, cmd.DisableAutoGenTag = markdown(cmd.Long), true
 	}

@@ -20,16 +20,16 @@ import (
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
 
-// newRoot returns the whole command, bound to an invocation.
-func newRoot(inv *cli.Invocation) *cobra.Command {
+// newRoot returns the whole command, bound to an invocation, whose first word is a flag or not.
+func newRoot(inv *cli.Invocation, flags bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "redlock",
 		Short:   "hold locks over several independent Redis nodes, by quorum",
 		Long:    cli.Overview,
 		Version: versionOf(debug.ReadBuildInfo()).String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if inv.JSON {
-				return errors.New("a command is needed")
+			if inv.JSON || flags { // a flag belongs to a subcommand
+				return errors.New("a command is needed, before its flags")
 			}
 			cmd.SetOut(inv.Stderr)
 			inv.Status = cli.ExitUsage

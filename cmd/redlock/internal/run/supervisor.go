@@ -129,11 +129,11 @@ func (sv *supervisor) lockLost() {
 	}
 }
 
-// sayOverlap says, when the command has ended, for how long another client may have held the lock meanwhile. It says
-// nothing if the command was killed at once, or the validity was not over by then and the nodes did not lose the lock.
+// sayOverlap says, when the command has ended, for how long another client may have held the lock meanwhile: lockLost
+// could say it only until then. It says nothing if the command was killed at once.
 func (sv *supervisor) sayOverlap(err error) {
 	var lost *redlock.LostError
-	if sv.c.JSON || !sv.mayEnd || !errors.As(err, &lost) || lost.Overlap <= 0 || lost.For <= 0 && lost.Reason != redlock.LossGone {
+	if sv.c.JSON || !sv.mayEnd || !errors.As(err, &lost) || lost.Overlap <= 0 {
 		return
 	}
 	holder := ""
