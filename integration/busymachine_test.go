@@ -101,14 +101,22 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 		})
 	}
 	<-ctx.Done()
+	if !whole { // how soon depends on the other tests; those that are not extended by then are lost
+		await(t, "most locks are extended beside the busy goroutines", func() bool {
+			extended := 0
+			for _, k := range held {
+				if k.Remaining() > ttl-length {
+					extended++
+				}
+			}
+			return extended > locks/2
+		})
+	}
 	over.Store(true)
 	all.Wait()
 
-	lost, extended := 0, 0
+	lost := 0
 	for _, k := range held {
-		if k.Remaining() > ttl-length {
-			extended++
-		}
 		if errors.Is(context.Cause(k.Context()), redlock.ErrLost) {
 			lost++
 		}
@@ -117,9 +125,6 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 	t.Logf("%v with %d busy goroutines on %d processors: %d of %d locks lost, %d turns of contenders, Done up to %v after the end in %d cases",
 		length, spinners*runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0), lost, locks, turns.Load(), late, ends)
 	assert.Zero(t, lost, "locks lost")
-	if !whole {
-		assert.Greater(t, extended, locks/2, "an extension may be under way")
-	}
 	assert.Positive(t, turns.Load())
 	require.Positive(t, ends)
 	if whole {
