@@ -101,7 +101,7 @@ func TestLocksAreKeptOnABusyMachine(t *testing.T) {
 		})
 	}
 	<-ctx.Done()
-	if !whole { // how soon depends on the other tests; those that are not extended by then are lost
+	if !whole { // other tests may delay an extension; a lock without one is lost at its TTL
 		await(t, "most locks are extended beside the busy goroutines", func() bool {
 			extended := 0
 			for _, k := range held {

@@ -18,14 +18,14 @@ import (
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
-// What docs/dev/managed.md says of services that nobody here can try.
+// These tests show what docs/dev/managed.md says of services that are not available here.
 
 // Managed services remove the commands of administrators. Their names are unknown then, as on such a server.
 func TestTheCommandsOfAdministratorsAreNotNeeded(t *testing.T) {
 	var args []string
 	for _, name := range []string{
-		"ACL", "BGREWRITEAOF", "BGSAVE", "CLIENT", "CONFIG", "DEBUG", "FAILOVER", "LASTSAVE", "LATENCY", "MEMORY", "MODULE", "MONITOR",
-		"PSYNC", "REPLICAOF", "RESET", "SAVE", "SHUTDOWN", "SLAVEOF", "SLOWLOG", "SYNC",
+		"ACL", "BGREWRITEAOF", "BGSAVE", "CLIENT", "CONFIG", "DEBUG", "LASTSAVE", "LATENCY", "MEMORY", "MODULE", "MONITOR",
+		"PSYNC", "REPLICAOF", "SAVE", "SHUTDOWN", "SLAVEOF", "SLOWLOG", "SYNC",
 	} {
 		args = append(args, "--rename-command", name, "x-"+name)
 	}
@@ -89,8 +89,8 @@ func (l *lines) count(line string) (n int) {
 	return n
 }
 
-// Services and the proxies before them close connections that nobody has used for some minutes. The library checks a
-// node every ten seconds, so a server closes its connections here after one.
+// Services and the proxies before them close idle connections after some minutes. The library checks a node every ten
+// seconds, so a server closes its connections here after one.
 func TestAServerThatClosesIdleConnectionsIsNothingToWarnOf(t *testing.T) {
 	nodes := masters(t, 3, "--timeout", "1")
 	log := &lines{}

@@ -33,7 +33,6 @@ import (
 	"context"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/run"
@@ -59,7 +58,7 @@ func dispatch(ctx context.Context, inv *cli.Invocation, args []string) int {
 	}
 	inv.JSON = wantsJSON(args)
 	inv.HasDashes = slices.Contains(args[:max(0, len(args)-1)], "--") // the last word may be typed just now
-	root := newRoot(inv, len(args) > 0 && strings.HasPrefix(args[0], "-"))
+	root := newRoot(inv, len(args) > 0)
 	root.SetArgs(args)
 	switch err := root.ExecuteContext(ctx); {
 	case inv.Stdout.Err != nil: // ReportOutput reports it

@@ -20,15 +20,15 @@ import (
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/terminal"
 )
 
-// newRoot returns the whole command, bound to an invocation, whose first word is a flag or not.
-func newRoot(inv *cli.Invocation, flags bool) *cobra.Command {
+// newRoot returns the whole command, bound to an invocation, which has words or not.
+func newRoot(inv *cli.Invocation, words bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "redlock",
 		Short:   "hold locks over several independent Redis nodes, by quorum",
 		Long:    cli.Overview,
 		Version: versionOf(debug.ReadBuildInfo()).String(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if inv.JSON || flags { // a flag belongs to a subcommand
+			if words { // flags, for another word would be a command
 				return errors.New("a command is needed, before its flags")
 			}
 			cmd.SetOut(inv.Stderr)

@@ -682,15 +682,6 @@ func last[T any](all []T) T { return all[len(all)-1] }
 
 func workloadOf(o runtime.Object) workload { return workloads(objects{o})[0] }
 
-func secretOf(p corev1.PodSpec) string {
-	for _, v := range p.Volumes {
-		if v.Secret != nil {
-			return v.Secret.SecretName
-		}
-	}
-	return ""
-}
-
 // nodesOf returns the Secret from which each container reads its nodes.
 func nodesOf(p corev1.PodSpec) (secrets []string) {
 	for _, c := range p.Containers {
@@ -747,7 +738,7 @@ var guarded = []rule{
 		func(all objects) error {
 			for _, j := range of[*batchv1.Job](all) {
 				if slices.Contains(j.Spec.Template.Spec.Containers[0].Args, "--admit") {
-					return unless(secretOf(j.Spec.Template.Spec) == "redlock-admin" && j.Labels["app.kubernetes.io/name"] == j.Name,
+					return unless(slices.Equal(nodesOf(j.Spec.Template.Spec), []string{"redlock-admin"}) && j.Labels["app.kubernetes.io/name"] == j.Name,
 						"by another user")
 				}
 			}

@@ -109,7 +109,7 @@ func plan(s settings, engine string) (all []stage, err error) {
 		all = append(all, first)
 	}
 	if s.only != "unit" && engine != "" {
-		if s.only == "" { // it has seen the library in the stage before, and make test-integration has it on
+		if s.only == "" { // the race detector has seen the library in the stage before; make test-integration has it on
 			s.flags = raceless(s.flags)
 		}
 		c, err := servers(s)

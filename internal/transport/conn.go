@@ -139,7 +139,7 @@ func (c *Conn) Dead() <-chan struct{} { return c.dead }
 func (c *Conn) Err() error { return c.err }
 
 // ClosedIdle reports whether the peer closed the connection while it owed no reply, as servers and proxies do with
-// connections that nobody uses. Dead must be closed.
+// idle connections. Dead must be closed.
 func (c *Conn) ClosedIdle() bool { return !c.owesReply() && isClosing(c.err) }
 
 // IsDead reports whether End was called.

@@ -69,7 +69,7 @@ type turn struct {
 func (t *turn) hear(now clock.Instant, r release) {
 	t.before, t.waiters = t.waiters, r.waiters
 	since, releases := now.Sub(t.heard), 1.0 // from the one that it heard before, to this one: it may have rested
-	if t.heard != 0 && t.gap > 0 {
+	if t.gap > 0 {
 		releases = max(1, float64(since)/float64(t.gap))
 	}
 	switch {

@@ -26,8 +26,11 @@ type Stage struct {
 func Open(nodes cli.NodeList, prefix string) (s *Stage, err error) {
 	if len(nodes.URLs) == 0 {
 		s, err = own()
-	} else if s, err = stageOf(nodes); err != nil {
-		err = fmt.Errorf("%w: %w", redlock.ErrInvalid, err)
+	} else {
+		s = &Stage{}
+		if err = s.use(nodes); err != nil {
+			err = fmt.Errorf("%w: %w", redlock.ErrInvalid, err)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -44,30 +47,34 @@ func Open(nodes cli.NodeList, prefix string) (s *Stage, err error) {
 
 // own starts three nodes in this process.
 func own() (*Stage, error) {
-	var masters []*fakeredis.Master
-	var nodes cli.NodeList
+	s := &Stage{}
 	for i := range 3 {
 		m, err := fakeredis.Start(fmt.Sprintf("node-%d", i+1))
 		if err != nil {
-			stopAll(masters)
+			s.Close()
 			return nil, err
 		}
-		masters, nodes.URLs = append(masters, m), append(nodes.URLs, m.URL()+"?name="+m.Name())
+		s.masters = append(s.masters, m)
 	}
-	s, err := stageOf(nodes)
-	if err != nil {
-		stopAll(masters)
+	if err := s.use(cli.NodeList{URLs: s.urls()}); err != nil {
+		s.Close()
 		return nil, err
 	}
-	s.masters = masters
 	return s, nil
 }
 
-// stageOf returns a stage of these nodes.
-func stageOf(nodes cli.NodeList) (s *Stage, err error) {
-	s = &Stage{}
+// urls are those of the nodes inside this process.
+func (s *Stage) urls() (all []string) {
+	for _, m := range s.masters {
+		all = append(all, m.URL()+"?name="+m.Name())
+	}
+	return all
+}
+
+// use has clients use these nodes.
+func (s *Stage) use(nodes cli.NodeList) (err error) {
 	if s.Configs, err = nodes.Configs(); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range s.Configs {
 		cfg, l := &s.Configs[i], &cuttableDialer{}
@@ -77,7 +84,7 @@ func stageOf(nodes cli.NodeList) (s *Stage, err error) {
 		cfg.Dial = l.dial
 		s.lines = append(s.lines, l)
 	}
-	return s, nil
+	return nil
 }
 
 // stageTimeout is the node timeout. It is longer than the default, because the nodes, the clients
@@ -160,10 +167,8 @@ func (s *Stage) Leftovers(ctx context.Context, names []string) error {
 }
 
 // Close ends the nodes inside this process.
-func (s *Stage) Close() { stopAll(s.masters) }
-
-func stopAll(masters []*fakeredis.Master) {
-	for _, m := range masters {
+func (s *Stage) Close() {
+	for _, m := range s.masters {
 		m.Close()
 	}
 }
@@ -181,8 +186,6 @@ func Nodes(inv *cli.Invocation, inside bool) (nodes cli.NodeList, end func(), er
 	if err != nil {
 		return nodes, nil, err
 	}
-	for _, m := range s.masters {
-		nodes.URLs = append(nodes.URLs, m.URL()+"?name="+m.Name())
-	}
+	nodes.URLs = s.urls()
 	return nodes, s.Close, nil
 }
