@@ -66,6 +66,26 @@ func TestALockThatIsLostIs74AlsoWhenTheCommandThenSucceeds(t *testing.T) {
 	require.Regexp(t, "redlock: sh has ended: another client may have held job for up to .* until then\n$", p.messages())
 }
 
+// The votes do not show that the nodes lost the lock, and so its validity may not be over when the command ends.
+func TestALossWithoutAQuorumHasABoundWhenTheCommandHasEnded(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	p := start(t, all, "run", "--ttl", "12s", "--grace", "6s", "job", "--", "sh", "-c",
+		`trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
+	require.Equal(t, "ready", p.line())
+	for _, m := range all[:2] {
+		m.Stop()
+	}
+	require.Equal(t, "told", p.line())
+	require.Equal(t, 74, p.status())
+	require.Regexp(t, "job can't be extended, and sh has .* to end: no quorum has confirmed it since ", p.message())
+	require.Empty(t, p.gone())
+	require.Regexp(t, "redlock: sh has ended: another client may have held job for up to .* until then\n$", p.messages())
+	for _, m := range all[:2] {
+		require.NoError(t, m.Restart(false)) // without the key, which could not be released
+	}
+}
+
 func TestALossThatOnlyTheReleaseFindsIs74(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
