@@ -92,7 +92,9 @@ func TestNodesListenOnTheLoopbackAddressOnly(t *testing.T) {
 		_, port, err := net.SplitHostPort(n.Addr())
 		require.NoError(t, err)
 		for _, ip := range ips {
-			conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, port), time.Second)
+			// It dials from the address itself: Docker may remove a network meanwhile, and its address is then another machine's.
+			own := net.Dialer{Timeout: time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+			conn, err := own.DialContext(t.Context(), "tcp", net.JoinHostPort(ip, port))
 			if assert.Error(t, err, "the node can be reached at %s", ip) {
 				continue
 			}
