@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"sync"
@@ -109,4 +110,76 @@ func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A process that may not subscribe is not counted, so a process that hands a name from one goroutine to the next does not
+// know of it. It leaves the name to others from time to time.
+func TestAProcessThatMayNotSubscribeHasTurnsBesideOneThatMay(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of two processes")
+	t.Parallel()
+	for _, hold := range []time.Duration{waiting.MaxStreakTime / 10, waiting.MaxStreakTime * 6 / 5} {
+		inBubble(t, 3, func(fl *testbed) {
+			fl.each(func(m *fakeredis.Master) {
+				m.Deny("SUBSCRIBE")
+				m.SetDelay(100 * time.Microsecond)
+			})
+			may, mayNot := fl.process().locker(), fl.process().locker()
+			held := take(fl.t, may, "a", time.Minute)
+			_, err := mayNot.Acquire(bg, "a", time.Minute, WithWait(time.Second))
+			require.ErrorIs(fl.t, err, ErrHeld, "it has tried to subscribe, and tries again after 30 s")
+			require.NoError(fl.t, held.Release(bg))
+			fl.each(func(m *fakeredis.Master) { m.Deny() })
+
+			r := race{hold: hold}
+			r.run([]*Locker{may, mayNot}, 4, 10*time.Second)
+			row, turns := r.turns(2)
+			fl.t.Logf("holds of %v: %v, longest row %d", hold, turns, row)
+			require.Greater(fl.t, turns[1], 10, "%v", turns)
+			require.Less(fl.t, time.Duration(row)*hold, 2*time.Second, "without the other process")
+			require.NoError(fl.t, r.h.overlap())
+		})
+	}
+}
+
+// A process may listen to a name without taking its turn: it is stopped, or waits for another name. A process that has a turn again
+// and again leaves it time, and asks now and then whether it comes.
+func TestWhoListensAndDoesNotComeCostsLittle(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of a process")
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
+		turns := func(d time.Duration) int {
+			r := race{hold: time.Millisecond}
+			r.run([]*Locker{fl.locker()}, 1, d)
+			require.NoError(fl.t, r.h.overlap())
+			return len(r.who)
+		}
+		alone := turns(4 * time.Second)
+		other := take(fl.t, fl.process().locker(), "b", time.Hour)
+		ctx, cancel := context.WithCancel(bg)
+		var listener sync.WaitGroup
+		l := fl.process().locker()
+		listener.Go(func() {
+			_, err := l.AcquireAll(ctx, []string{"a", "b"}, time.Minute)
+			require.ErrorIs(fl.t, err, context.Canceled)
+		})
+		turns(time.Second) // it listens, and does not come
+		beside := turns(4 * time.Second)
+		fl.t.Logf("%d turns alone, %d beside one that listens", alone, beside)
+		require.Greater(fl.t, beside, alone*3/4)
+		cancel()
+		listener.Wait()
+		require.NoError(fl.t, other.Release(bg))
+	})
+}
+
+// A process that hands a name on leaves it to others also if it seems to be alone. It does not listen for their releases then.
+func TestAProcessThatSeemsToBeAloneDoesNotSubscribe(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		r := race{hold: time.Millisecond}
+		r.run([]*Locker{l}, 4, time.Second)
+		fl.each(func(m *fakeredis.Master) { require.Equal(fl.t, 1, m.Connections(), m.Name()) })
+	})
 }

@@ -192,9 +192,7 @@ func TestWhatIsUnknownCountsAfterAnotherProcessWasSeen(t *testing.T) {
 			return s.others
 		}
 		require.False(t, note(command.OthersUnknown))
-		require.True(t, s.unknown)
 		require.True(t, note(command.OthersWait))
-		require.False(t, s.unknown)
 		require.False(t, note(command.NoOthers))
 		s.lostTo(table.now())
 		require.True(t, note(command.OthersUnknown))

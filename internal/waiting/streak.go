@@ -15,8 +15,12 @@ const (
 	MaxStreakTime = 50 * time.Millisecond
 )
 
-// blindPause is how long a process lets others go first after a streak if it can't be known whether any wait.
-const blindPause = MaxStreakTime / 20
+// After maxUnbroken a process leaves a name to others for blindPause, although nobody is known to wait: a node may be unable to
+// count who listens, and a process that may not subscribe is not counted.
+const (
+	blindPause  = MaxStreakTime / 20
+	maxUnbroken = 5 * MaxStreakTime
+)
 
 // minStreakTime bounds the streak of a process in which nobody else waits for the name.
 const minStreakTime = 2 * time.Millisecond
@@ -26,16 +30,17 @@ const minStreakTime = 2 * time.Millisecond
 type streak struct {
 	turn
 	start      clock.Instant // of the first hold
+	unbroken   clock.Instant // since when others had no time to acquire the name
 	releasedAt clock.Instant // end of the last hold
 	joined     clock.Instant // since when this process waits for its turn; 0 if it does not
 	waited     time.Duration // how long it had waited for the present one; 0 if it had not
 	seenAt     clock.Instant // when another process was last seen; 0: never
 	heardAt    clock.Instant // when a release of another process was last heard; 0: never
 	heardAge   time.Duration // what it said: all releases of a streak say the same
+	echoedAt   clock.Instant // when this process last heard an announcement of its own, as all do that listen
 	said       time.Duration // the age in the announcement of the last release; 0 if it said none
 	holds      uint8         // by handoff or new acquisition, up to MaxStreak
 	others     bool          // other processes wait, as the nodes last reported
-	unknown    bool          // that can't be known
 	mustYield  bool          // other processes go first
 }
 
@@ -45,11 +50,20 @@ func (s *streak) holdBegins(at clock.Instant, pause time.Duration) {
 	if s.others && s.heardAt <= s.releasedAt {
 		pause = max(pause, maxSlot)
 	}
-	if s.holds == 0 || at.Sub(s.releasedAt) >= pause {
-		if s.holds, s.start, s.waited = 0, at, s.age(at); s.others {
+	free := at.Sub(s.releasedAt)
+	if s.holds == 0 || free >= pause {
+		s.holds, s.start, s.waited = 0, at, s.age(at)
+		switch {
+		case !s.others:
+		case s.ahead == maxAhead && free >= maxSlot && s.releasedAt < s.echoedAt && s.releasedAt >= max(s.heardAt, s.seenAt):
+			s.nobodyCame()
+		default:
 			s.ownTurn()
 			s.heardAge = 0
 		}
+	}
+	if s.unbroken == 0 || free >= pause {
+		s.unbroken = at
 	}
 	s.joined = 0
 }
@@ -64,11 +78,11 @@ func (s *streak) holdEnds(now clock.Instant, alone bool) (over bool) {
 	if alone && s.others {
 		most = max(minStreakTime, most/time.Duration(max(1, s.waiters)))
 	}
-	enough := s.holds == MaxStreak && !s.unknown // what is unknown may cost little
-	if !enough && now.Sub(s.start) < most {
+	if s.holds < MaxStreak && now.Sub(s.start) < most {
 		return false
 	}
-	s.holds, s.start, s.mustYield = 0, now, s.others || s.unknown
+	s.holds, s.start = 0, now
+	s.mustYield = s.others || now.Sub(s.unbroken) >= maxUnbroken
 	return true
 }
 
@@ -92,7 +106,7 @@ func (s *streak) waits(now clock.Instant) {
 func (s *streak) lostTo(now clock.Instant) {
 	s.waits(now)
 	s.seenAt = now
-	s.holds, s.mustYield, s.said = 0, false, 0
+	s.holds, s.unbroken, s.mustYield, s.said = 0, 0, false, 0
 }
 
 // yieldUntil returns until when the next waiter must let other processes go first; 0 if it need not.
@@ -100,7 +114,7 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 	if !s.mustYield {
 		return 0
 	}
-	s.mustYield = false
+	s.mustYield, s.unbroken = false, 0
 	s.waits(max(s.releasedAt, now.Add(-minSlot))) // an age of 0 would be unknown
 	pause := blindPause
 	if s.others {
@@ -117,6 +131,7 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 func (s *streak) hears(now clock.Instant, r release) bool {
 	s.hear(now, r)
 	if r.age != 0 && r.age == s.said {
+		s.echoedAt = now
 		return false
 	}
 	s.heardAt, s.said = now, 0
@@ -144,8 +159,7 @@ func (t *Table) NoteOthers(h *Hold, ended clock.Instant, others command.Others) 
 			s = t.getOrCreateLocked(name)
 			s.holds, s.start, s.releasedAt = 1, h.Began, ended
 		}
-		s.unknown = others == command.OthersUnknown
-		s.others = others == command.OthersWait || s.unknown && s.seenAt != 0 && t.now().Sub(s.seenAt) < Linger
+		s.others = others == command.OthersWait || others == command.OthersUnknown && s.seenAt != 0 && t.now().Sub(s.seenAt) < Linger
 		t.removeIfIdleLocked(s)
 	}
 }

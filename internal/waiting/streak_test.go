@@ -115,6 +115,51 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 	require.Equal(t, now.Add(-minSlot), p.joined, "it did not wait meanwhile")
 }
 
+// A process that leaves the longest slot again and again, and of which all that listen have heard the releases, knows that
+// nobody comes. It leaves short slots for a while.
+func TestAProcessKnowsThatNobodyComes(t *testing.T) {
+	p := streak{others: true}
+	at := clock.Instant(time.Hour)
+	turn := func(ahead float64, echo, heard bool) float64 {
+		p.holds, p.ahead, p.releasedAt, p.said = 0, ahead, at, time.Second
+		if echo {
+			require.False(t, p.hears(at+1, release{age: time.Second}))
+		}
+		if heard {
+			require.True(t, p.hears(at+2, release{age: time.Minute}))
+		}
+		at = at.Add(maxSlot)
+		p.holdBegins(at, time.Millisecond)
+		return p.ahead
+	}
+	require.EqualValues(t, maxAhead, turn(maxAhead, false, false), "it may not publish")
+	require.EqualValues(t, maxAhead, turn(maxAhead-1, true, false), "it left the longest slot once")
+	require.Greater(t, turn(maxAhead, true, true), 1.0, "another one came")
+	require.EqualValues(t, -respite, turn(maxAhead, true, false))
+	require.Zero(t, p.slot())
+	at = at.Add(-maxSlot)
+	p.releasedAt = at
+	p.lostTo(at + 1)
+	p.hears(at+1, release{age: time.Minute})
+	require.Zero(t, p.ahead, "one comes after all")
+}
+
+// A process of which nobody seems to know is given the name from time to time.
+func TestAProcessThatHandsANameOnForLongYieldsAlsoIfItSeemsToBeAlone(t *testing.T) {
+	var p streak
+	at, streaks := clock.Instant(1), 0
+	for range 2 {
+		for ; !p.mustYield; streaks++ {
+			p.holdBegins(at, time.Millisecond)
+			at = at.Add(MaxStreakTime)
+			require.True(t, p.holdEnds(at, false))
+		}
+		require.Equal(t, blindPause, p.yieldUntil(at).Sub(at))
+	}
+	require.Equal(t, 2*int(maxUnbroken/MaxStreakTime), streaks)
+	require.LessOrEqual(t, blindPause, maxUnbroken/100, "it costs a lone process little")
+}
+
 // All releases of a streak say the same age. They are one turn, as the streak is for the process that has it.
 func TestATurnOfAnotherProcessCountsOnce(t *testing.T) {
 	p := streak{others: true, turn: turn{ahead: 5}}
@@ -138,22 +183,4 @@ func TestATurnOfAnotherProcessCountsOnce(t *testing.T) {
 	p.others, p.holds = false, 0
 	p.holdBegins(1, time.Millisecond)
 	require.InDelta(t, 1, p.ahead, 0.2, "nobody waits")
-}
-
-// A lone process may not lose more than a twentieth of its time to processes of which it cannot know.
-func TestAProcessThatCannotKnowWhetherOthersWaitYieldsForAShortTime(t *testing.T) {
-	var p streak
-	p.unknown = true
-	p.holdBegins(0, time.Millisecond)
-	for range 1000 {
-		require.False(t, p.holdEnds(1, false))
-		p.holdBegins(1, time.Millisecond)
-	}
-	require.True(t, p.holdEnds(clock.Instant(time.Second), false))
-	for range 10 {
-		p.mustYield = true
-		require.Equal(t, blindPause, p.yieldUntil(p.releasedAt).Sub(p.releasedAt))
-		p.holdBegins(p.releasedAt, time.Millisecond)
-	}
-	require.LessOrEqual(t, blindPause, MaxStreakTime/20)
 }

@@ -56,6 +56,7 @@ type turn struct {
 	guess   int           // how many that are, if unknown: it doubles when others are faster, and halves when not
 	trip    time.Duration // about how long an attempt takes here
 	heard   clock.Instant // the last release
+	rested  bool          // it has rested since then
 	gap     time.Duration // about how long it is from one release to the next
 	ahead   float64       // how many turns this process had more than its share
 
@@ -73,13 +74,13 @@ func (t *turn) hear(now clock.Instant, r release) {
 		releases = max(1, float64(since)/float64(t.gap))
 	}
 	switch {
-	case t.heard == 0 || since > maxRest:
+	case t.heard == 0 || t.rested || since > maxRest:
 	case t.gap == 0:
 		t.gap = since
 	default:
 		t.gap += (since - t.gap) / 8
 	}
-	t.heard = now
+	t.heard, t.rested = now, false
 	if r.age == 0 {
 		return
 	}
@@ -96,7 +97,7 @@ func (t *turn) hear(now clock.Instant, r release) {
 	case t.longest == 0:
 		t.longest = r.age
 	case d > 0:
-		t.longest += min(d/2, t.longest) // no message alone says much
+		t.longest += min(d/2, t.longest, 8*since) // no message alone says much, and no wait grows faster than time
 	default:
 		t.longest += time.Duration(float64(d) * min(1, releases/16)) // what was before a rest says little after it
 	}
@@ -144,12 +145,16 @@ func (t *turn) afterOwn(drawn [2]float64) time.Duration {
 // ownTurn records a turn of this process.
 func (t *turn) ownTurn() { t.ahead = min(t.ahead+1, maxAhead) }
 
+// nobodyCame records that no other process took its turn in the longest slots. For a while this one leaves them only short ones.
+func (t *turn) nobodyCame() { t.ahead = -respite }
+
 // otherTurns records turns of other processes. As many as wait are worth one of this process, and a little more:
 // what a process is ahead by chance must not remain.
 func (t *turn) otherTurns(n float64) { t.ahead = max(0, t.ahead-n*33/32/float64(max(1, t.known()))) }
 
 // missed records that other processes have turns of which this one does not hear, for so long.
 func (t *turn) missed(d time.Duration) {
+	t.rested = true
 	if t.gap > 0 {
 		t.otherTurns(float64(d) / float64(t.gap))
 	}
@@ -166,6 +171,9 @@ func (t *turn) slot() time.Duration {
 
 // maxAhead bounds what a process has to make up for. It is a turn more than the longest slot needs.
 const maxAhead = 6
+
+// respite is how many turns a process then has before it leaves longer slots again.
+const respite = 32
 
 // known returns how many processes wait. No message alone says much.
 func (t *turn) known() int { return min(t.waiters, 2*t.before) }

@@ -271,8 +271,8 @@ func TestManyProcessesOnOneNameAreNoHerd(t *testing.T) {
 		{"six", 6, nil, summary{1700, 6.1, 0.99, 400 * time.Millisecond, 5}},
 		{"ten", 10, nil, summary{1600, 9, 0.99, 250 * time.Millisecond, 9}},
 		{"fifty", 50, nil, summary{1550, 12, 0.95, time.Second, 15}},
-		{"150", 150, nil, summary{1450, 12, 0.95, 3500 * time.Millisecond, 30}},
-		{"a busy machine", 150, func(f *fleet) { f.jitter = time.Millisecond }, summary{1100, 12, 0.95, 4 * time.Second, 30}},
+		{"150", 150, nil, summary{1450, 12, 0.95, 2500 * time.Millisecond, 30}},
+		{"a busy machine", 150, func(f *fleet) { f.jitter = time.Millisecond }, summary{1100, 14, 0.95, 3 * time.Second, 30}},
 		{"some leave", 150, func(f *fleet) { f.leaving = 0.02 }, summary{1450, 12, 0.9, 2500 * time.Millisecond, 30}},
 		{"20 that nobody counts", 20, func(f *fleet) { f.uncounted = true }, summary{1600, 12, 0.98, time.Second, 19}},
 		{"100 that nobody counts", 100, func(f *fleet) { f.uncounted = true }, summary{1550, 15, 0.97, 3 * time.Second, 99}},
@@ -412,33 +412,37 @@ func TestALongHoldIsSoonForgotten(t *testing.T) {
 	}
 }
 
-// A client that may publish can disturb the order. By one false message at a time it can't stop the others.
+// A client that may publish can disturb the order. It can't stop the others.
 func TestForgedAgesStopNobody(t *testing.T) {
 	const fleets = 8
-	for _, waiters := range []int{1, 12, maxWaiters} {
-		jain, longest := 0.0, time.Duration(0)
-		for seed := range uint64(fleets) {
-			f := newFleet(20)
-			f.rand = rand.New(rand.NewPCG(1, seed))
-			var forge func()
-			forge = func() {
-				for _, p := range f.processes {
-					if p.waiting && f.now >= p.restUntil {
-						f.hear(p, release{maxAge, waiters})
+	for _, inARow := range []int{1, 20} {
+		for _, waiters := range []int{1, 12, maxWaiters} {
+			jain, longest := 0.0, time.Duration(0)
+			for seed := range uint64(fleets) {
+				f := newFleet(20)
+				f.rand = rand.New(rand.NewPCG(1, seed))
+				var forge func()
+				forge = func() {
+					for _, p := range f.processes {
+						for range inARow {
+							if p.waiting && f.now >= p.restUntil {
+								f.hear(p, release{maxAge, waiters})
+							}
+						}
 					}
+					f.after(time.Duration(100+f.rand.IntN(500))*time.Millisecond, forge)
 				}
-				f.after(200*time.Millisecond, forge)
+				f.after(time.Second, forge)
+				f.run(20 * time.Second)
+				for _, holds := range f.holds[:19] {
+					require.GreaterOrEqual(t, holds, 90)
+				}
+				s := f.summary()
+				jain, longest = jain+s.jain/fleets, max(longest, s.longest)
 			}
-			f.after(time.Second, forge)
-			f.run(20 * time.Second)
-			for _, holds := range f.holds[:19] {
-				require.GreaterOrEqual(t, holds, 90)
-			}
-			s := f.summary()
-			jain, longest = jain+s.jain/fleets, max(longest, s.longest)
+			t.Logf("%d in a row, %d waiters: jain %.3f, longest %v", inARow, waiters, jain, longest)
+			require.GreaterOrEqual(t, jain, 0.99)
+			require.LessOrEqual(t, longest, 2*time.Second)
 		}
-		t.Logf("%d: jain %.3f, longest %v", waiters, jain, longest)
-		require.GreaterOrEqual(t, jain, 0.98)
-		require.LessOrEqual(t, longest, 4*time.Second)
 	}
 }

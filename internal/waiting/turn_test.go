@@ -72,6 +72,28 @@ func TestWhoIsFarFromItsTurnRests(t *testing.T) {
 	require.Equal(t, maxRest, (&turn{waiters: maxWaiters}).delay(0, [2]float64{0.9, 0}))
 }
 
+// Whoever rests hears of no release for a while.
+func TestARestSaysNothingOfThePausesBetweenReleases(t *testing.T) {
+	tr := queued(5*time.Millisecond, 20)
+	gap, heard := tr.gap, tr.heard
+	tr.missed(time.Second / 2)
+	tr.hear(heard.Add(time.Second/2), release{100 * time.Millisecond, 20})
+	require.Equal(t, gap, tr.gap)
+	tr.hear(tr.heard.Add(13*time.Millisecond), release{100 * time.Millisecond, 20})
+	require.Equal(t, gap+(13*time.Millisecond-gap)/8, tr.gap)
+}
+
+// No message alone says much, and several at the same time say no more: no wait grows faster than time.
+func TestTheLongestWaitGrowsWithTime(t *testing.T) {
+	tr := queued(5*time.Millisecond, 20)
+	for range 20 {
+		tr.hear(tr.heard.Add(time.Millisecond), release{maxAge, 20})
+	}
+	require.Equal(t, 260*time.Millisecond, tr.longest.Round(time.Millisecond))
+	tr.hear(tr.heard.Add(time.Second), release{maxAge, 20})
+	require.Equal(t, 520*time.Millisecond, tr.longest.Round(time.Millisecond), "twice as much at most")
+}
+
 // Those before it may be gone. So each waiter also draws a time, and the first of those comes soon.
 func TestAWaiterTriesAtTheLatestInTheTimeThatItDraws(t *testing.T) {
 	tr := queued(5*time.Millisecond, 20)

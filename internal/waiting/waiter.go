@@ -225,14 +225,17 @@ func (w *Waiter) turnLocked() bool {
 // releases.
 func (w *Waiter) yieldLocked() bool {
 	t := w.table
-	now, until := t.now(), clock.Instant(0)
+	now, until, others := t.now(), clock.Instant(0), false
 	for i := range w.entries {
-		until = max(until, w.entries[i].state.yieldUntil(now))
+		s := w.entries[i].state
+		until, others = max(until, s.yieldUntil(now)), others || s.others
 	}
 	if until == 0 {
 		return false
 	}
-	w.subs.beginLocked()
+	if others {
+		w.subs.beginLocked()
+	}
 	if w.look.held, w.look.expiry = false, never; !w.toldLocked() {
 		w.look.pause(min(until, now.Add(maxSlot)), ByMessage)
 		return true
