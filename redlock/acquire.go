@@ -85,7 +85,7 @@ type request struct {
 
 func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*Lock, error) {
 	if l.isClosed() {
-		return nil, ErrClosed
+		return nil, closedError(w.names)
 	}
 	w.locker, w.caller, w.parent = l, ctx, heldWithin(ctx)
 	var holder *Lock
@@ -111,6 +111,9 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	}
 	w.began = l.traceTime()
 	lk, err := l.acquireWithin(ctx, w)
+	if err == ErrClosed { //nolint:errorlint // not the cause of a context in an error that has the names
+		err = closedError(w.names)
+	}
 	attempts := w.failures
 	if lk != nil {
 		attempts++
@@ -118,6 +121,8 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	w.trace(l.traces().Acquired, WaitEvent{Attempts: attempts, Err: err})
 	return lk, err
 }
+
+func closedError(names []string) error { return fmt.Errorf("%w: %s", ErrClosed, quoted(names)) }
 
 // acquireWithin makes attempts within the bound of WithWait, if there is one. The context that ends
 // the wait is no parent of the lock's.

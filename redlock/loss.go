@@ -46,7 +46,8 @@ type LostError struct {
 	// Votes are the answers that showed the loss, if Reason is LossGone, or those to the last extension,
 	// if it is LossNoQuorum. Otherwise, or if no answer came in time, there may be none.
 	Votes []Vote
-	// Paused is how long this process did not run at least. It is 0 unless Reason is LossPaused.
+	// Paused is how long this process did not run at least, up to the end of the lock. The log has the whole
+	// pause. It is 0 unless Reason is LossPaused.
 	Paused time.Duration
 	// Confirmed is the wall clock's time before the request by which a quorum last confirmed the lock.
 	Confirmed time.Time
@@ -160,6 +161,7 @@ func (e *LostError) asOf(now clock.Instant, names []string) *LostError {
 func (lk *Lock) loss() *LostError {
 	pause := lk.l.lastPause()
 	lk.mu.Lock()
+	pause.Until = min(pause.Until, lk.lease.Over()) // what came after the end did not cause it
 	asked, votes := lk.unconfirmedLocked()
 	why := lk.lease.Loss(lease.Facts{Asked: asked, PausedFrom: pause.From, PausedUntil: pause.Until})
 	lk.mu.Unlock()

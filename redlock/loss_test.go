@@ -63,6 +63,13 @@ func TestThreeDisastersAreToldApartByOneLineOfTheLog(t *testing.T) {
 			fl.clock.Advance(7 * time.Second)
 			pass(time.Second)
 		}},
+		"no quorum, and a holder that was stopped when the validity was almost over": {LossNoQuorum, `no quorum has confirmed it since `, func(fl *testbed) {
+			fl.masters[0].Freeze()
+			fl.masters[1].Freeze()
+			pass(5 * time.Second)
+			fl.clock.Advance(7 * time.Second)
+			pass(time.Second)
+		}},
 		"a machine that was suspended for 7 s": {LossPaused, `this process did not run for `, func(fl *testbed) {
 			fl.clock.Suspend(7 * time.Second)
 			pass(time.Second)
@@ -83,7 +90,7 @@ func TestThreeDisastersAreToldApartByOneLineOfTheLog(t *testing.T) {
 				require.Contains(t, lost.Error(), "redlock: lock lost: "+quoted(k.Names())+": ")
 				require.Contains(t, lost.Error(), c.cause)
 				require.GreaterOrEqual(t, lost.Overlap, lost.For)
-				require.Equal(t, c.reason == LossPaused, lost.Paused > 6*time.Second && lost.Paused <= 7*time.Second, "%v", lost.Paused)
+				require.Equal(t, c.reason == LossPaused, lost.Paused > 5*time.Second && lost.Paused <= ttl, "until the end of the validity: %v", lost.Paused)
 				require.Equal(t, c.reason == LossPaused, lost.Votes == nil)
 				lines := log.ends()
 				require.Len(t, lines, 1)
