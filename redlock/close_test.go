@@ -52,18 +52,22 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
 		theirs := take(t, fl.locker(), "b", time.Minute)
-		waiting := make(chan error, 3)
+		waiting := make(chan error, 5)
 		for _, name := range []string{"a", "b", "b"} { // it waits for a holder here, for one elsewhere, in the local queue
 			go func() {
 				_, err := l.Acquire(bg, name, time.Second)
 				waiting <- err
 			}()
 		}
+		go func() { waiting <- l.Do(bg, "a", time.Second, nil) }()
+		go func() { waiting <- l.Lead(bg, "b", time.Second, nil) }()
 		pass(3 * time.Second)
 		require.Empty(t, waiting)
 		done := closing(bg, l)
 		for range cap(waiting) {
-			require.ErrorIs(t, <-waiting, ErrClosed)
+			err := <-waiting
+			require.ErrorIs(t, err, ErrClosed)
+			require.Regexp(t, `^redlock: locker closed: "[ab]"$`, err.Error())
 		}
 		for _, err := range []error{
 			second(l.TryAcquire(bg, "c", time.Second)),
@@ -76,6 +80,7 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 		} {
 			require.ErrorIs(t, err, ErrClosed)
 		}
+		require.EqualError(t, second(l.Acquire(bg, "c", time.Second)), `redlock: locker closed: "c"`)
 		require.Zero(t, fl.keys("c"))
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, <-done)

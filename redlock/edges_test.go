@@ -51,7 +51,7 @@ func TestTheZeroLockerIsClosed(t *testing.T) {
 		"Close":       func() error { return l.Close(bg) },
 		"Close again": func() error { return new(Locker).Close(bg) },
 	} {
-		require.Equal(t, ErrClosed, call(), what)
+		require.ErrorIs(t, call(), ErrClosed, what)
 	}
 	require.Equal(t, "locker over []", fmt.Sprintf("%+v", &l))
 }

@@ -187,7 +187,7 @@ func TestCloseEndsTheQueryOfARepetition(t *testing.T) {
 			return "", false
 		})
 		_, err := l.TryAcquire(bg, "a", 10*time.Second)
-		require.Equal(t, ErrClosed, err)
+		require.EqualError(t, err, `redlock: locker closed: "a"`)
 		require.Equal(t, 2, attempts)
 	})
 }
