@@ -58,16 +58,29 @@ func (l *Locker) Close(ctx context.Context) error {
 	tellAll := l.stopWork(ctx, held)
 	idle := l.awaitEnds(l.liveLocks(), ctx.Done())
 	tellAll()
-	var err error
-	until := l.now().Add(l.readTimeout())
+	until, undone := l.now().Add(l.readTimeout()), true
 	if !idle {
-		err, until = l.abandon(ctx, grace), began.Add(grace)
+		undone, until = l.awaitUndos(grace), began.Add(grace)
 	}
 	l.ends.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.undos.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.awaitLog(until)
+	return l.finishClose(ctx, idle, undone)
+}
+
+// finishClose closes the nodes, and returns what is left then. idle reports that Close has waited for all
+// locks, and undone that no undo was pending when its context had ended.
+func (l *Locker) finishClose(ctx context.Context, idle, undone bool) (err error) {
 	l.waiting.Close()
-	if left := l.leftoverError(); err == nil {
+	held, left := l.leftovers()
+	switch {
+	case !idle && len(held) > 0:
+		slices.Sort(held)
+		err = fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", context.Cause(ctx), quoted(held))
+	case !idle && left != nil, !undone:
+		err = fmt.Errorf("redlock: close: %w", context.Cause(ctx))
+	}
+	if err == nil {
 		err = left
 	} else if left != nil {
 		err = fmt.Errorf("%w; %w", err, left)
@@ -206,9 +219,10 @@ func (l *leftover) add(until, now clock.Instant) {
 	}
 }
 
-// leftoverError returns ErrKeysLeft with details, or nil if no key is left to expire. It counts
-// locks that Close did not wait for, and those that are still being undone.
-func (l *Locker) leftoverError() error {
+// leftovers returns the names of the locks that are still held, and ErrKeysLeft with details, or nil if no
+// key of the other locks is left to expire. It counts locks that Close did not wait for, and those that are
+// still being undone.
+func (l *Locker) leftovers() (held []string, err error) {
 	now := l.now()
 	l.mu.Lock()
 	left := l.leftover
@@ -216,7 +230,9 @@ func (l *Locker) leftoverError() error {
 	for _, lk := range l.liveLocks() {
 		undo := lk.keys.undo.Load()
 		switch {
-		case lk.isHeld() || !l.has(lk):
+		case lk.isHeld():
+			held = append(held, lk.hold.Names...)
+		case !l.has(lk):
 		case undo != nil && undo.Decided():
 			left.add(undo.Request.NotAfter, now)
 		default: // its undo may be in submission
@@ -228,30 +244,17 @@ func (l *Locker) leftoverError() error {
 		}
 	}
 	if left.locks == 0 || !now.Before(left.until) {
-		return nil
+		return held, nil
 	}
 	expiry := left.until.Sub(now).Round(time.Millisecond)
-	return fmt.Errorf("%w: locks: %d, within %v", ErrKeysLeft, left.locks, expiry)
+	return held, fmt.Errorf("%w: locks: %d, within %v", ErrKeysLeft, left.locks, expiry)
 }
 
-// abandon waits up to the grace period for undos, and names the locks that are still held. The remaining
-// keys expire by their TTL.
-func (l *Locker) abandon(ctx context.Context, grace time.Duration) error {
-	var names []string
-	for _, lk := range l.held() {
-		names = append(names, lk.hold.Names...)
-	}
+// awaitUndos waits up to the grace period for undos. It returns false if one is still pending.
+func (l *Locker) awaitUndos(grace time.Duration) bool {
 	over, stop := timer.After(l.set.clock, grace)
 	defer stop()
-	undone := l.awaitEnds(slices.DeleteFunc(l.liveLocks(), (*Lock).isHeld), over)
-	switch {
-	case len(names) > 0:
-		slices.Sort(names)
-		return fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", context.Cause(ctx), quoted(names))
-	case !undone:
-		return fmt.Errorf("redlock: close: %w", context.Cause(ctx))
-	}
-	return nil
+	return l.awaitEnds(slices.DeleteFunc(l.liveLocks(), (*Lock).isHeld), over)
 }
 
 // awaitUntil waits until an instant, or until one of the channels is closed.

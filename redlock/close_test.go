@@ -146,6 +146,29 @@ func TestCloseMayBeCalledTwiceAndAtTheSameTime(t *testing.T) {
 	})
 }
 
+// The work is told to stop, and its release is sent before Close returns.
+func TestACloseThatIsCutShortCountsEachLockOnce(t *testing.T) {
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	inBubbles(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		a := take(t, l, "a", time.Minute)
+		did := working(bg, l, "b", func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(100 * time.Millisecond) // virtual
+			return nil
+		})
+		fl.answered()
+		fl.masters[2].Freeze()
+		require.NoError(t, a.Release(bg)) // Close waits for the frozen node
+		err := l.Close(over)
+		require.NoError(t, <-did)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, "will expire by TTL: locks: 2, within ")
+		require.NotContains(t, err.Error(), "still held")
+	})
+}
+
 func TestCloseOfAnIdleLockerIsNoErrorThoughItsContextIsDone(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -469,6 +492,6 @@ func TestAnAnsweredUndoLeavesNoKeys(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		fl.answered()
 		l.giveUp(k)
-		require.NoError(t, l.leftoverError())
+		require.NoError(t, second(l.leftovers()))
 	})
 }
