@@ -39,7 +39,8 @@ import (
 // If ctx had ended before Close was called, pending deletions get the node timeout. Finally Close closes
 // the nodes.
 //
-// Close may be called more than once, also concurrently. The first call that returns has closed the nodes.
+// Close may be called more than once, also concurrently. The call that ends first closes the nodes. It ends
+// the others, and all return its error.
 func (l *Locker) Close(ctx context.Context) error {
 	if l.closing == nil { // not made by New
 		return ErrClosed
@@ -65,7 +66,8 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.ends.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.undos.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.awaitLog(until)
-	return l.finishClose(ctx, idle, undone)
+	l.closeOnce.Do(func() { l.closeErr = l.finishClose(ctx, idle, undone) })
+	return l.closeErr
 }
 
 // finishClose closes the nodes, and returns what is left then. idle reports that Close has waited for all
@@ -85,7 +87,12 @@ func (l *Locker) finishClose(ctx context.Context, idle, undone bool) (err error)
 	} else if left != nil {
 		err = fmt.Errorf("%w; %w", err, left)
 	}
-	return oneline.Join(err, closeAll(l.nodes))
+	err = oneline.Join(err, closeAll(l.nodes))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.changed.Wake()
+	return err
 }
 
 // beginClose marks the Locker as closed.
@@ -273,11 +280,11 @@ func (l *Locker) awaitUntil(at clock.Instant, a, b <-chan struct{}) {
 }
 
 // nextChange returns a channel that is closed when a lock leaves l.locks or its undo is decided, and whether
-// lk is still registered.
-func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, registered bool) {
+// Close still waits for lk.
+func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, awaited bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changed.Next(), l.locks[lk.args.Token()] == lk
+	return l.changed.Next(), !l.closed && l.locks[lk.args.Token()] == lk
 }
 
 // noteChange wakes Close.

@@ -146,6 +146,27 @@ func TestCloseMayBeCalledTwiceAndAtTheSameTime(t *testing.T) {
 	})
 }
 
+// Otherwise the call that goes on waiting would return nil when the keys have expired.
+func TestACloseThatGivesUpEndsTheOtherCallsWithItsError(t *testing.T) {
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		take(t, l, "a", time.Minute)
+		b := take(t, l, "b", time.Minute)
+		fl.masters[1].Freeze()
+		fl.masters[2].Freeze()
+		require.ErrorIs(t, b.Release(bg), ErrNoQuorum)
+		other := closing(bg, l)
+		err := l.Close(over)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorContains(t, err, `locks still held until their TTL: "a"`)
+		require.ErrorIs(t, err, ErrKeysLeft)
+		require.Zero(t, elapsed(func() { require.Equal(t, err, <-other) }))
+		require.Equal(t, err, l.Close(bg))
+	})
+}
+
 // The work is told to stop, and its release is sent before Close returns.
 func TestACloseThatIsCutShortCountsEachLockOnce(t *testing.T) {
 	over, cancel := context.WithCancel(bg)
@@ -215,7 +236,7 @@ func TestCloseWaitsForAFrozenNodesUndoNoLongerThanItsContext(t *testing.T) {
 		require.ErrorIs(t, err, ErrKeysLeft)
 		require.ErrorContains(t, err, "1, within 57s")
 		require.Equal(t, 3*time.Second, fl.clock.Now().Sub(began))
-		require.NoError(t, l.Close(bg), "nothing is waited for")
+		require.Zero(t, elapsed(func() { require.Equal(t, err, l.Close(bg)) }), "nothing is waited for")
 	})
 }
 

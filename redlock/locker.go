@@ -40,13 +40,16 @@ type Locker struct {
 	holdLog    *holdLog                 // nil without a logger
 	asking     atomic.Int32             // queries for the holders after locks that were lost
 
-	closing chan struct{} // closed by Close
-	waits   atomic.Int64  // requests that wait
+	closing   chan struct{} // closed by Close
+	closeOnce sync.Once     // closes the nodes, and sets closeErr
+	closeErr  error
+	waits     atomic.Int64 // requests that wait
 
 	mu       sync.Mutex       // guards the fields below; no callback runs under it
 	locks    map[string]*Lock // by token: in acquisition, held, or being undone
 	changed  signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
 	leftover leftover         // locks that Close did not wait for
+	closed   bool             // Close has closed the nodes
 }
 
 // New makes a Locker over nodes that the caller opened. The nodes belong to the Locker from then on, and
