@@ -43,10 +43,10 @@ type holdOptions struct {
 // takes for nanoseconds.
 const minDuration = time.Millisecond
 
-// duration returns d, and records an error if d is too short.
-func (s *lockSettings) duration(what string, d time.Duration) time.Duration {
+// duration returns d, and records an error with the option's least value if d is a number without a unit.
+func (s *lockSettings) duration(what string, d, least time.Duration) time.Duration {
 	if d < minDuration {
-		s.err = joinInvalid(s.err, invalid("%s(%v): at least %v; for seconds write 5 * time.Second", what, d, minDuration))
+		s.err = joinInvalid(s.err, invalid("%s(%v): at least %v; for seconds write 5 * time.Second", what, d, least))
 	}
 	return d
 }
@@ -63,7 +63,7 @@ func WithAutoExtend() LockOption {
 // name forever. Without it the default is no bound. NoMaxHold removes the default. d must be at least
 // 1 ms, more than WithStopMargin, and at least WithMinHold.
 func WithMaxHold(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.maxHold = s.duration("WithMaxHold", d) })
+	return lockOption(func(s *lockSettings) { s.maxHold = s.duration("WithMaxHold", d, minDuration) })
 }
 
 // WithMinHold keeps the name held for at least d after the acquisition began, even if the lock is
@@ -72,7 +72,7 @@ func WithMaxHold(d time.Duration) LockOption {
 // Such a lock cannot be detached. d has the bounds of a TTL: whole milliseconds, from MinTTL to
 // WithMaxTTL. It is off by default.
 func WithMinHold(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.minHold = s.duration("WithMinHold", d) })
+	return lockOption(func(s *lockSettings) { s.minHold = s.duration("WithMinHold", d, MinTTL) })
 }
 
 // WithProgress stops the automatic extension if Lock.Progress has not been called for d, so that a
@@ -80,7 +80,7 @@ func WithMinHold(d time.Duration) LockOption {
 // ms. WithProgress needs WithAutoExtend. In WithDefaults it applies to the locks that are extended. It is
 // off by default.
 func WithProgress(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.progress = s.duration("WithProgress", d) })
+	return lockOption(func(s *lockSettings) { s.progress = s.duration("WithProgress", d, minDuration) })
 }
 
 // WithStopMargin ends the lock's context d before its validity or maximum hold ends, for work that
@@ -89,7 +89,7 @@ func WithProgress(d time.Duration) LockOption {
 // time. d is at least 1 ms, at most half of the TTL, and less than the validity of the TTL after drift.
 // An acquisition with at most d of validity left fails with ErrTooLate. It is off by default.
 func WithStopMargin(d time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.stopMargin = s.duration("WithStopMargin", d) })
+	return lockOption(func(s *lockSettings) { s.stopMargin = s.duration("WithStopMargin", d, minDuration) })
 }
 
 // WithShared returns a share of the lock that the context belongs to, instead of ErrAlreadyHeld. If
@@ -108,7 +108,7 @@ func WithWait(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) {
 		s.waitBounded, s.wait = true, d
 		if d != 0 {
-			s.duration("WithWait", d)
+			s.duration("WithWait", d, minDuration)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func switchOff(d *time.Duration, off time.Duration) {
 // hold.
 func (l *Locker) checkSettings(ttl time.Duration, s *lockSettings) error {
 	err := joinInvalid(s.err, l.set.checkTTL("TTL", ttl))
-	if s.minHold > 0 {
+	if s.minHold >= minDuration { // s.err has a shorter one
 		err = joinInvalid(err, l.set.checkTTL("WithMinHold", s.minHold))
 	}
 	if err != nil {

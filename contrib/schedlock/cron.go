@@ -2,6 +2,7 @@ package schedlock
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/robfig/cron/v3"
 
@@ -17,7 +18,7 @@ import (
 //
 // AddCron sends nothing. The error matches redlock.ErrInvalid if a setting is out of its bounds, and
 // if job.MinHold is not shorter than the shortest time between two ticks. It matches
-// redlock.ErrClosed if the Locker is closed. It is cron's if c cannot parse spec.
+// redlock.ErrClosed if the Locker is closed. It wraps cron's if c cannot parse spec.
 func (j *Jobs) AddCron(ctx context.Context, c *cron.Cron, spec string, job Job,
 	fn func(ctx context.Context, lock *redlock.Lock),
 ) (cron.EntryID, error) {
@@ -28,7 +29,7 @@ func (j *Jobs) AddCron(ctx context.Context, c *cron.Cron, spec string, job Job,
 	defer close(added.checked)
 	id, err := c.AddFunc(spec, func() { added.runCron(ctx, fn) })
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("schedlock: job %q: %w", job.Name, err)
 	}
 	if err := added.refuseInterval(cronInterval(c.Entry(id).Schedule, c.Location())); err != nil {
 		c.Remove(id)

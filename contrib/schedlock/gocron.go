@@ -21,8 +21,8 @@ import (
 //
 // The error matches redlock.ErrInvalid if a setting is out of its bounds, and if job.MinHold is not
 // shorter than the interval. The interval of a gocron.DurationJob, DurationRandomJob and CronJob is
-// known. The error matches redlock.ErrClosed if the Locker is closed, and otherwise is that of
-// gocron.Scheduler.NewJob. AddGocron sends nothing.
+// known. The error matches redlock.ErrClosed if the Locker is closed, and otherwise wraps that
+// of gocron.Scheduler.NewJob. AddGocron sends nothing.
 func (j *Jobs) AddGocron(s gocron.Scheduler, definition gocron.JobDefinition, job Job,
 	fn func(ctx context.Context, lock *redlock.Lock) error, opts ...gocron.JobOption,
 ) (gocron.Job, error) {
@@ -35,7 +35,7 @@ func (j *Jobs) AddGocron(s gocron.Scheduler, definition gocron.JobDefinition, jo
 		gocron.WithName(job.Name), gocron.WithDistributedJobLocker(gocronLocker{added}), gocron.WithDisabledDistributedJobLocker(false))
 	known, err := s.NewJob(definition, gocron.NewTask(added.runGocron(fn)), opts...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("schedlock: job %q: %w", job.Name, err)
 	}
 	if err := added.refuseInterval(gocronInterval(known.Schedule())); err != nil {
 		return nil, errors.Join(err, s.RemoveJob(known.ID()))

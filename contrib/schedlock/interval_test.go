@@ -84,6 +84,11 @@ func TestTheIntervalsOfGocronsJobsAreKnown(t *testing.T) {
 			}
 			require.NoError(t, s.Shutdown())
 		}
+		s := p.gocronScheduler(t)
+		_, err := p.AddGocron(s, gocron.CronJob("every hour", false), schedlock.Job{Name: "report", MinHold: time.Minute}, nil)
+		require.ErrorIs(t, err, gocron.ErrCronJobParse)
+		require.ErrorContains(t, err, `schedlock: job "report": `)
+		require.NoError(t, s.Shutdown())
 	})
 }
 

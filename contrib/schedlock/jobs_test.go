@@ -296,9 +296,11 @@ func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrInvalid)
 		})
 	}
-	require.Empty(t, c.Entries())
 	good := schedlock.Job{Name: "report", MinHold: time.Second}
-	_, err := jobs.AddCron(t.Context(), c, "@hourly", good, nil)
+	_, err := jobs.AddCron(t.Context(), c, "every hour", good, nil)
+	require.ErrorContains(t, err, `schedlock: job "report": expected exactly 5 fields`)
+	require.Empty(t, c.Entries())
+	_, err = jobs.AddCron(t.Context(), c, "@hourly", good, nil)
 	require.NoError(t, err)
 	_, held := q.Holder(lockName)
 	require.False(t, held, "AddCron sends nothing")
