@@ -95,13 +95,14 @@ func TestWhatIsNoHeldLockIsNotBroken(t *testing.T) {
 			holdAll(all[:1], "job", token, time.Hour)
 			holdAll(all[1:2], "job", token2, time.Hour)
 		}},
-		"a list": {cli.ExitFailed, "no lock of this library", func(all []*fakeredis.Master) {
+		"a list": {cli.ExitFailed, "not touched: its value is no token\n", func(all []*fakeredis.Master) {
 			for _, m := range all {
 				m.PushList("job")
 			}
 		}},
-		"another library's": {cli.ExitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", "q83vEjRWeJA=", time.Hour) }},
-		"without an expiry": {cli.ExitFailed, "no lock of this library", func(all []*fakeredis.Master) { holdAll(all, "job", token, 0) }},
+		"another library's": {cli.ExitFailed, "not touched: its value is no token\n", func(all []*fakeredis.Master) { holdAll(all, "job", "q83vEjRWeJA=", time.Hour) }},
+		"a plain value":     {cli.ExitFailed, "not touched: its value is no token\n", func(all []*fakeredis.Master) { holdAll(all, "job", "x", 0) }},
+		"without an expiry": {cli.ExitFailed, "not touched: it has no expiry\n", func(all []*fakeredis.Master) { holdAll(all, "job", token, 0) }},
 		"a token with a label that this library does not make": {cli.ExitFailed, "nothing was deleted: its key is no lock of this library", func(all []*fakeredis.Master) {
 			holdAll(all, "job", "a b:ABCDEFGHIJKLMNOPQRSTUVWXYZ", time.Hour)
 		}},

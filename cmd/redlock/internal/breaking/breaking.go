@@ -186,7 +186,8 @@ type breaker struct {
 var (
 	errFree      = cli.CodedError("free", "no client holds it on a quorum of the nodes, so there is nothing to break")
 	errDeclined  = cli.CodedError("declined", "the answer was not yes")
-	errForeign   = cli.CodedError("foreign_key", "its key is no lock of this library, and is not touched: its value is no token, or it has no expiry")
+	errNoToken   = cli.CodedError("foreign_key", "its key is no lock of this library, and is not touched: its value is no token")
+	errNoExpiry  = cli.CodedError("foreign_key", "its key is no lock of this library, and is not touched: it has no expiry")
 	errUndecided = fmt.Errorf("%w: too few nodes answered to tell who holds it", redlock.ErrNoQuorum)
 )
 
@@ -195,7 +196,7 @@ func (br *breaker) owner() string { return command.Owner(br.token) }
 // breakStatus returns the exit status for an error.
 func breakStatus(err error) int {
 	switch {
-	case errors.Is(err, errFree), errors.Is(err, errForeign):
+	case errors.Is(err, errFree), errors.Is(err, errNoToken), errors.Is(err, errNoExpiry):
 		return cli.ExitFailed
 	case errors.Is(err, redlock.ErrLost), errors.Is(err, redlock.ErrTooLate):
 		return cli.ExitLost
@@ -209,11 +210,13 @@ func (br *breaker) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	values, foreign := make(map[string]int), 0
+	values, foreign, why := make(map[string]int), 0, errNoExpiry
 	for _, state := range all {
 		switch {
 		case state.Free():
-		case state.TTL < 0 || !command.WellFormed(state.Value):
+		case !command.WellFormed(state.Value):
+			foreign, why = foreign+1, errNoToken
+		case state.TTL < 0:
 			foreign++
 		default:
 			values[state.Value]++
@@ -231,7 +234,7 @@ func (br *breaker) find(ctx context.Context) error {
 	}
 	switch {
 	case foreign >= need || foreign > 0 && len(values) == 0:
-		return errForeign
+		return why
 	case silent > 0 && most+silent >= need:
 		return errUndecided
 	}
@@ -277,7 +280,7 @@ func (br *breaker) delete(ctx context.Context) (believes time.Duration, err erro
 	claim := redlock.Claim{Names: []string{br.name}, Token: br.token, TTL: min(max(br.remaining, 4*cli.ColdTimeout), br.longest)}
 	lock, err := br.guard.Resume(ctx, claim)
 	if errors.Is(err, redlock.ErrInvalid) { // the token's label is not one of this library's
-		err = errForeign
+		err = errNoToken
 	}
 	if err != nil {
 		return 0, fmt.Errorf("nothing was deleted: %w", err)
