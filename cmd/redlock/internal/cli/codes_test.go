@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,4 +52,15 @@ func TestCodesAreThoseOfTheReason(t *testing.T) {
 	require.Equal(t, EndsSignal.when, cmd.meaning(143))
 	require.Equal(t, EndsMisused.when, cmd.meaning(ExitUsage))
 	require.True(t, strings.HasSuffix(cmd.meaning(9), "9"))
+}
+
+func TestTheFailureOfALostLockHasTheHolder(t *testing.T) {
+	t.Parallel()
+	lost := &redlock.LostError{Reason: redlock.LossGone, Holder: &redlock.HeldError{Owner: "anna", ID: "7cce", Remaining: time.Second}}
+	inv := &Invocation{}
+	inv.FailSilently(lost, "job was lost")
+	require.JSONEq(t, `{"error": "job was lost", "code": "lost", "owner": "anna", "id": "7cce", "left_ms": 1000, "reason": "gone", "overlap_ms": 0}`,
+		string(Encoded(inv.failureJSON(ExitLost))))
+	lost.Holder = nil
+	require.JSONEq(t, `{"error": "job was lost", "code": "lost", "reason": "gone", "overlap_ms": 0}`, string(Encoded(inv.failureJSON(ExitLost))))
 }

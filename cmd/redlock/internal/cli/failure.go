@@ -94,9 +94,7 @@ func (inv *Invocation) failureJSON(status int) failureJSON {
 		j.Reason, j.OverlapMS = lost.Reason, Milliseconds(lost.Overlap+time.Millisecond-1) // a bound is rounded up
 	}
 	switch {
-	case held != nil:
-		j.Owner, j.LeftMS = held.Owner, Milliseconds(held.Remaining)
-	case errors.As(f.err, &held):
+	case held != nil, errors.As(f.err, &held):
 		j.Owner, j.ID, j.LeftMS = held.Owner, held.ID, Milliseconds(held.Remaining)
 	case errors.As(f.err, &qe) && qe.QuarantinedFor() > 0:
 		j.LeftMS = Milliseconds(qe.QuarantinedFor())
