@@ -187,6 +187,27 @@ func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
 	}
 }
 
+// The nearer process subscribes when it lets others go first: it does not listen any more after a hold that is longer
+// than waiting.Linger. The confirmation of the subscription must not end the pause.
+func TestADistantProcessHasItsTurnsAlsoIfHoldsAreLong(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of two processes of which one is farther away")
+	t.Parallel()
+	const hold = waiting.Linger * 11 / 10
+	for _, goroutines := range []int{1, 4} {
+		inBubble(t, 3, func(fl *testbed) {
+			lockers := []*Locker{fl.process().locker(), fl.process().far(2 * time.Millisecond)}
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
+			r := race{hold: hold}
+			r.run(lockers, goroutines, 40*hold)
+			longest, turns := r.turns(2)
+			fl.t.Logf("%d goroutines: %v, longest row %d", goroutines, turns, longest)
+			require.Greater(fl.t, min(turns[0], turns[1]), len(r.who)/3)
+			require.LessOrEqual(fl.t, longest, 8)
+			require.NoError(fl.t, r.h.overlap())
+		})
+	}
+}
+
 // Processes that are near the nodes take turns, and each has waited for as long as the one before it. So ages do not
 // show that others wait which are a little farther away: they would wait until the near ones end.
 func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {

@@ -106,6 +106,8 @@ func (l *look) after(why Reason, told bool) step {
 	switch {
 	case why <= byRest:
 		return sleeps
+	case why == BySubscription && l.why == ByMessage:
+		return sleeps // others go first, also if it hears of them from now on
 	case l.queued || why > BySubscription:
 		return tries
 	case l.polling:

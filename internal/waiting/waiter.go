@@ -407,7 +407,12 @@ func (w *Waiter) after(woken Reason) step {
 	if woken == byRest {
 		w.listenAgainLocked()
 	}
-	return w.look.after(woken, w.toldLocked())
+	s := w.look.after(woken, w.toldLocked())
+	if s == sleeps && w.woken == BySubscription { // it must not wake the waiter again
+		w.woken = none
+		w.wake.Clear()
+	}
+	return s
 }
 
 // nextLocked returns when the waiter continues by itself, and why.
