@@ -3,7 +3,6 @@
 package redlock
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"sync"
@@ -139,38 +138,6 @@ func TestAProcessThatMayNotSubscribeHasTurnsBesideOneThatMay(t *testing.T) {
 			require.NoError(fl.t, r.h.overlap())
 		})
 	}
-}
-
-// A process may listen to a name without taking its turn: it is stopped, or waits for another name. A process that has a turn again
-// and again leaves it time, and asks now and then whether it comes.
-func TestWhoListensAndDoesNotComeCostsLittle(t *testing.T) {
-	late.LeaveOut(t, "it counts the turns of a process")
-	t.Parallel()
-	inBubble(t, 3, func(fl *testbed) {
-		fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
-		turns := func(d time.Duration) int {
-			r := race{hold: time.Millisecond}
-			r.run([]*Locker{fl.locker()}, 1, d)
-			require.NoError(fl.t, r.h.overlap())
-			return len(r.who)
-		}
-		alone := turns(4 * time.Second)
-		other := take(fl.t, fl.process().locker(), "b", time.Hour)
-		ctx, cancel := context.WithCancel(bg)
-		var listener sync.WaitGroup
-		l := fl.process().locker()
-		listener.Go(func() {
-			_, err := l.AcquireAll(ctx, []string{"a", "b"}, time.Minute)
-			require.ErrorIs(fl.t, err, context.Canceled)
-		})
-		turns(time.Second) // it listens, and does not come
-		beside := turns(4 * time.Second)
-		fl.t.Logf("%d turns alone, %d beside one that listens", alone, beside)
-		require.Greater(fl.t, beside, alone*3/4)
-		cancel()
-		listener.Wait()
-		require.NoError(fl.t, other.Release(bg))
-	})
 }
 
 // A process that hands a name on leaves it to others also if it seems to be alone. It does not listen for their releases then.

@@ -139,7 +139,7 @@ func (c *channel) Fire(*timer.Timer) {
 // wakeSubscribedLocked wakes the waiter if its subscription on a node was the last one that it needed for a
 // majority.
 func (c *channel) wakeSubscribedLocked(node int) {
-	if c.waiter == nil {
+	if c.waiter == nil || c.waiter.look.yields() {
 		return
 	}
 	if nodes := c.waiter.subs.nodesLocked(); nodes.Has(node) && nodes.Len() == c.all.table.majority() {

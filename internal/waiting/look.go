@@ -75,6 +75,9 @@ func (l *look) plan(at clock.Instant) {
 	l.due, l.rest = at, 0
 }
 
+// yields reports that others go first until a time, also if the waiter hears of their releases from now on.
+func (l *look) yields() bool { return l.why == ByMessage }
+
 // ignore puts off attempts after releases.
 func (l *look) ignore(until clock.Instant) {
 	if l.quiet = until; l.due != 0 {
@@ -106,8 +109,6 @@ func (l *look) after(why Reason, told bool) step {
 	switch {
 	case why <= byRest:
 		return sleeps
-	case why == BySubscription && l.why == ByMessage:
-		return sleeps // others go first, also if it hears of them from now on
 	case l.queued || why > BySubscription:
 		return tries
 	case l.polling:

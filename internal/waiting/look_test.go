@@ -58,8 +58,6 @@ func TestALookSaysWhatAWaiterDoesNext(t *testing.T) {
 		"the end of a pause, subscribed since":  {look{held: true}, ByPoll, true, tries},
 		"a subscription":                        {look{held: true}, BySubscription, true, polls},
 		"a subscription after a split vote":     {pause, BySubscription, true, tries},
-		"a subscription after a streak":         {look{why: ByMessage}, BySubscription, true, sleeps},
-		"the end of a pause after a streak":     {look{why: ByMessage}, ByMessage, true, tries},
 		"the time of a poll":                    {listening, ByPoll, true, polls},
 		"the time of a poll, no longer told":    {listening, ByPoll, false, tries},
 		"a subscription that was lost for long": {listening, BySubscription, true, polls},

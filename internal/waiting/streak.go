@@ -15,11 +15,11 @@ const (
 	MaxStreakTime = 50 * time.Millisecond
 )
 
-// After maxUnbroken a process leaves a name to others for blindPause, although nobody is known to wait: a node may be unable to
-// count who listens, and a process that may not subscribe is not counted.
+// After maxUnbroken and more than one streak a process leaves a name to others, for one unknownShare of this time, although nobody
+// is known to wait: a node may be unable to count who listens, and a process that may not subscribe is not counted.
 const (
-	blindPause  = MaxStreakTime / 20
-	maxUnbroken = 5 * MaxStreakTime
+	maxUnbroken  = 5 * MaxStreakTime
+	unknownShare = 100
 )
 
 // minStreakTime bounds the streak of a process in which nobody else waits for the name.
@@ -37,7 +37,6 @@ type streak struct {
 	seenAt     clock.Instant // when another process was last seen; 0: never
 	heardAt    clock.Instant // when a release of another process was last heard; 0: never
 	heardAge   time.Duration // what it said: all releases of a streak say the same
-	echoedAt   clock.Instant // when this process last heard an announcement of its own, as all do that listen
 	said       time.Duration // the age in the announcement of the last release; 0 if it said none
 	holds      uint8         // by handoff or new acquisition, up to MaxStreak
 	others     bool          // other processes wait, as the nodes last reported
@@ -53,11 +52,7 @@ func (s *streak) holdBegins(at clock.Instant, pause time.Duration) {
 	free := at.Sub(s.releasedAt)
 	if s.holds == 0 || free >= pause {
 		s.holds, s.start, s.waited = 0, at, s.age(at)
-		switch {
-		case !s.others:
-		case s.ahead == maxAhead && free >= maxSlot && s.releasedAt < s.echoedAt && s.releasedAt >= max(s.heardAt, s.seenAt):
-			s.nobodyCame()
-		default:
+		if s.others {
 			s.ownTurn()
 			s.heardAge = 0
 		}
@@ -81,8 +76,8 @@ func (s *streak) holdEnds(now clock.Instant, alone bool) (over bool) {
 	if s.holds < MaxStreak && now.Sub(s.start) < most {
 		return false
 	}
+	s.mustYield = s.others || s.unbroken < s.start && now.Sub(s.unbroken) >= maxUnbroken
 	s.holds, s.start = 0, now
-	s.mustYield = s.others || now.Sub(s.unbroken) >= maxUnbroken
 	return true
 }
 
@@ -106,7 +101,7 @@ func (s *streak) waits(now clock.Instant) {
 func (s *streak) lostTo(now clock.Instant) {
 	s.waits(now)
 	s.seenAt = now
-	s.holds, s.unbroken, s.mustYield, s.said = 0, 0, false, 0
+	s.holds, s.unbroken, s.mustYield = 0, 0, false
 }
 
 // yieldUntil returns until when the next waiter must let other processes go first; 0 if it need not.
@@ -114,9 +109,9 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 	if !s.mustYield {
 		return 0
 	}
+	pause := min(s.releasedAt.Sub(s.unbroken)/unknownShare, MaxForeignPause)
 	s.mustYield, s.unbroken = false, 0
 	s.waits(max(s.releasedAt, now.Add(-minSlot))) // an age of 0 would be unknown
-	pause := blindPause
 	if s.others {
 		pause = s.afterOwn(draw())
 	}
@@ -131,10 +126,9 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 func (s *streak) hears(now clock.Instant, r release) bool {
 	s.hear(now, r)
 	if r.age != 0 && r.age == s.said {
-		s.echoedAt = now
 		return false
 	}
-	s.heardAt, s.said = now, 0
+	s.heardAt = now
 	if r.age == 0 || r.age != s.heardAge {
 		s.otherTurns(1)
 	}

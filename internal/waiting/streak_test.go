@@ -115,49 +115,42 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 	require.Equal(t, now.Add(-minSlot), p.joined, "it did not wait meanwhile")
 }
 
-// A process that leaves the longest slot again and again, and of which all that listen have heard the releases, knows that
-// nobody comes. It leaves short slots for a while.
-func TestAProcessKnowsThatNobodyComes(t *testing.T) {
-	p := streak{others: true}
-	at := clock.Instant(time.Hour)
-	turn := func(ahead float64, echo, heard bool) float64 {
-		p.holds, p.ahead, p.releasedAt, p.said = 0, ahead, at, time.Second
-		if echo {
-			require.False(t, p.hears(at+1, release{age: time.Second}))
-		}
-		if heard {
-			require.True(t, p.hears(at+2, release{age: time.Minute}))
-		}
-		at = at.Add(maxSlot)
-		p.holdBegins(at, time.Millisecond)
-		return p.ahead
-	}
-	require.EqualValues(t, maxAhead, turn(maxAhead, false, false), "it may not publish")
-	require.EqualValues(t, maxAhead, turn(maxAhead-1, true, false), "it left the longest slot once")
-	require.Greater(t, turn(maxAhead, true, true), 1.0, "another one came")
-	require.EqualValues(t, -respite, turn(maxAhead, true, false))
-	require.Zero(t, p.slot())
-	at = at.Add(-maxSlot)
-	p.releasedAt = at
-	p.lostTo(at + 1)
-	p.hears(at+1, release{age: time.Minute})
-	require.Zero(t, p.ahead, "one comes after all")
-}
-
 // A process of which nobody seems to know is given the name from time to time.
 func TestAProcessThatHandsANameOnForLongYieldsAlsoIfItSeemsToBeAlone(t *testing.T) {
 	var p streak
-	at, streaks := clock.Instant(1), 0
+	at := clock.Instant(1)
 	for range 2 {
-		for ; !p.mustYield; streaks++ {
+		for _, row := range []struct {
+			hold, pause time.Duration
+			holds       int
+		}{
+			{MaxStreakTime, maxUnbroken / 100, 5},
+			{10 * time.Second, 200 * time.Millisecond, 2},
+			{time.Hour, MaxForeignPause, 2},
+		} {
+			holds := 0
+			for ; !p.mustYield; holds++ {
+				p.holdBegins(at, time.Millisecond)
+				at = at.Add(row.hold)
+				require.True(t, p.holdEnds(at, false))
+			}
+			require.Equal(t, row.holds, holds)
+			require.Equal(t, row.pause, p.yieldUntil(at).Sub(at))
+		}
+	}
+	for _, othersCome := range []func(){
+		func() { p.lostTo(at) },
+		func() { at = at.Add(time.Minute) }, // they had the time for it
+		func() {},
+	} {
+		for range 4 {
 			p.holdBegins(at, time.Millisecond)
 			at = at.Add(MaxStreakTime)
 			require.True(t, p.holdEnds(at, false))
+			require.False(t, p.mustYield)
 		}
-		require.Equal(t, blindPause, p.yieldUntil(at).Sub(at))
+		othersCome()
 	}
-	require.Equal(t, 2*int(maxUnbroken/MaxStreakTime), streaks)
-	require.LessOrEqual(t, blindPause, maxUnbroken/100, "it costs a lone process little")
 }
 
 // All releases of a streak say the same age. They are one turn, as the streak is for the process that has it.

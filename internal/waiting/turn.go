@@ -145,9 +145,6 @@ func (t *turn) afterOwn(drawn [2]float64) time.Duration {
 // ownTurn records a turn of this process.
 func (t *turn) ownTurn() { t.ahead = min(t.ahead+1, maxAhead) }
 
-// nobodyCame records that no other process took its turn in the longest slots. For a while this one leaves them only short ones.
-func (t *turn) nobodyCame() { t.ahead = -respite }
-
 // otherTurns records turns of other processes. As many as wait are worth one of this process, and a little more:
 // what a process is ahead by chance must not remain.
 func (t *turn) otherTurns(n float64) { t.ahead = max(0, t.ahead-n*33/32/float64(max(1, t.known()))) }
@@ -171,9 +168,6 @@ func (t *turn) slot() time.Duration {
 
 // maxAhead bounds what a process has to make up for. It is a turn more than the longest slot needs.
 const maxAhead = 6
-
-// respite is how many turns a process then has before it leaves longer slots again.
-const respite = 32
 
 // known returns how many processes wait. No message alone says much.
 func (t *turn) known() int { return min(t.waiters, 2*t.before) }

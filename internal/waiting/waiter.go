@@ -237,7 +237,10 @@ func (w *Waiter) yieldLocked() bool {
 		w.subs.beginLocked()
 	}
 	if w.look.held, w.look.expiry = false, never; !w.toldLocked() {
-		w.look.pause(min(until, now.Add(maxSlot)), ByMessage)
+		if others { // it may not hear of their turns
+			until = min(until, now.Add(maxSlot))
+		}
+		w.look.pause(until, ByMessage)
 		return true
 	}
 	w.look.listen(now.Add(t.pollPause(true, false)))
@@ -336,9 +339,9 @@ func (w *Waiter) noteRefusalLocked(now clock.Instant, took time.Duration) {
 const ExpiryMargin = 2 * time.Millisecond
 
 // A waiter that hears of no release, and has seen within the time busy that the names changed hands, pauses for about
-// maxBusyPause at most. Processes that can't know that it waits leave blindPause for it.
+// maxBusyPause at most. A process that can't know that it waits leaves it so much time after maxUnbroken.
 const (
-	maxBusyPause = blindPause
+	maxBusyPause = maxUnbroken / unknownShare
 	busy         = 4 * MaxStreakTime
 )
 
@@ -407,12 +410,7 @@ func (w *Waiter) after(woken Reason) step {
 	if woken == byRest {
 		w.listenAgainLocked()
 	}
-	s := w.look.after(woken, w.toldLocked())
-	if s == sleeps && w.woken == BySubscription { // it must not wake the waiter again
-		w.woken = none
-		w.wake.Clear()
-	}
-	return s
+	return w.look.after(woken, w.toldLocked())
 }
 
 // nextLocked returns when the waiter continues by itself, and why.
