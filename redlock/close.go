@@ -66,33 +66,42 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.ends.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.undos.Join(l.set.clock, max(0, until.Sub(l.now())))
 	l.awaitLog(until)
-	l.closeOnce.Do(func() { l.closeErr = l.finishClose(ctx, idle, undone) })
+	if cause := context.Cause(ctx); l.beginFinish() {
+		l.closeErr = l.finishClose(cause, idle, undone)
+		close(l.closed)
+	}
+	<-l.closed
 	return l.closeErr
 }
 
+// beginFinish reports whether this call of Close is the first that ends, and ends the waiting of the others.
+func (l *Locker) beginFinish() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := !l.finishing
+	l.finishing = true
+	l.changed.Wake()
+	return first
+}
+
 // finishClose closes the nodes, and returns what is left then. idle reports that Close has waited for all
-// locks, and undone that no undo was pending when its context had ended.
-func (l *Locker) finishClose(ctx context.Context, idle, undone bool) (err error) {
+// locks, and undone that no undo was pending when its context had ended, which it has for that cause.
+func (l *Locker) finishClose(cause error, idle, undone bool) (err error) {
 	l.waiting.Close()
 	held, left := l.leftovers()
 	switch {
 	case !idle && len(held) > 0:
 		slices.Sort(held)
-		err = fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", context.Cause(ctx), quoted(held))
+		err = fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", cause, quoted(held))
 	case !idle && left != nil, !undone:
-		err = fmt.Errorf("redlock: close: %w", context.Cause(ctx))
+		err = fmt.Errorf("redlock: close: %w", cause)
 	}
 	if err == nil {
 		err = left
 	} else if left != nil {
 		err = fmt.Errorf("%w; %w", err, left)
 	}
-	err = oneline.Join(err, closeAll(l.nodes))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	l.changed.Wake()
-	return err
+	return oneline.Join(err, closeAll(l.nodes))
 }
 
 // beginClose marks the Locker as closed.
@@ -203,12 +212,13 @@ func (lk *Lock) wasHeld() bool {
 	return !lk.lease.Acquiring()
 }
 
-// giveUp unregisters a lock whose undo Close no longer waits for.
+// giveUp unregisters a lock whose undo Close no longer waits for. A call of Close that ends counts those that
+// are registered.
 func (l *Locker) giveUp(lk *Lock) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.locks[lk.args.Token()] == lk {
+	if !l.finishing && l.locks[lk.args.Token()] == lk {
 		delete(l.locks, lk.args.Token())
 		l.leftover.add(lk.keys.undo.Load().Request.NotAfter, now)
 	}
@@ -284,7 +294,7 @@ func (l *Locker) awaitUntil(at clock.Instant, a, b <-chan struct{}) {
 func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, awaited bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changed.Next(), !l.closed && l.locks[lk.args.Token()] == lk
+	return l.changed.Next(), !l.finishing && l.locks[lk.args.Token()] == lk
 }
 
 // noteChange wakes Close.

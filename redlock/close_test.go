@@ -167,6 +167,46 @@ func TestACloseThatGivesUpEndsTheOtherCallsWithItsError(t *testing.T) {
 	})
 }
 
+// slowToClose is a node whose goroutines take a second to end.
+type slowToClose struct{ *fakeNode }
+
+func (n slowToClose) Close() error {
+	time.Sleep(time.Second) // virtual
+	return n.fakeNode.Close()
+}
+
+// A goroutine that waits for a mutex, or in sync.Once, would stop the time of the bubble.
+func TestCallsOfCloseInABubbleWaitForTheOneThatClosesTheNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := newOver([]command.Voter{slowToClose{newFake("n1")}})
+		require.NoError(t, err)
+		first, other := closing(bg, l), closing(bg, l)
+		require.Equal(t, time.Second, elapsed(func() {
+			require.NoError(t, <-first)
+			require.NoError(t, <-other)
+		}))
+	})
+}
+
+// Two calls of Close: one ends and counts the locks, and the other one gives up the undo of one meanwhile.
+func TestALockThatIsGivenUpWhileCloseEndsIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, l, _, c := gated(t)
+		k := take(t, l, "a", time.Minute)
+		answerLate := silent(nodes[2], command.Release)
+		require.NoError(t, k.Release(bg))
+		require.True(t, l.beginFinish())
+		c.gate(2) // it has listed the locks, and asks whether this one is held
+		left := make(chan error, 1)
+		go func() { left <- second(l.leftovers()) }()
+		<-c.reached
+		l.giveUp(k)
+		close(c.open)
+		require.ErrorContains(t, <-left, "locks: 1, within ")
+		answerLate()
+	})
+}
+
 // The work is told to stop, and its release is sent before Close returns.
 func TestACloseThatIsCutShortCountsEachLockOnce(t *testing.T) {
 	over, cancel := context.WithCancel(bg)

@@ -40,16 +40,16 @@ type Locker struct {
 	holdLog    *holdLog                 // nil without a logger
 	asking     atomic.Int32             // queries for the holders after locks that were lost
 
-	closing   chan struct{} // closed by Close
-	closeOnce sync.Once     // closes the nodes, and sets closeErr
-	closeErr  error
-	waits     atomic.Int64 // requests that wait
+	closing  chan struct{} // closed by Close
+	closed   chan struct{} // closed when the nodes are; not sync.Once, for the reason at releaseCall
+	closeErr error         // the result of Close; readable when closed is closed
+	waits    atomic.Int64  // requests that wait
 
-	mu       sync.Mutex       // guards the fields below; no callback runs under it
-	locks    map[string]*Lock // by token: in acquisition, held, or being undone
-	changed  signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
-	leftover leftover         // locks that Close did not wait for
-	closed   bool             // Close has closed the nodes
+	mu        sync.Mutex       // guards the fields below; no callback runs under it
+	locks     map[string]*Lock // by token: in acquisition, held, or being undone
+	changed   signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
+	leftover  leftover         // locks that Close did not wait for
+	finishing bool             // a call of Close has ended its wait, and closes the nodes
 }
 
 // New makes a Locker over nodes that the caller opened. The nodes belong to the Locker from then on, and
@@ -89,6 +89,7 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 		timers:     timer.New(set.clock),
 		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
 		closing:    make(chan struct{}),
+		closed:     make(chan struct{}),
 		locks:      make(map[string]*Lock),
 	}
 	if err := l.join(); err != nil {
