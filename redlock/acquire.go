@@ -111,9 +111,7 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 	}
 	w.began = l.traceTime()
 	lk, err := l.acquireWithin(ctx, w)
-	if err == ErrClosed { //nolint:errorlint // not the cause of a context in an error that has the names
-		err = closedError(w.names)
-	}
+	err = l.nameClosed(err, w.names)
 	attempts := w.failures
 	if lk != nil {
 		attempts++
@@ -123,6 +121,14 @@ func (l *Locker) acquire(ctx context.Context, w *request, opts []LockOption) (*L
 }
 
 func closedError(names []string) error { return fmt.Errorf("%w: %s", ErrClosed, quoted(names)) }
+
+// nameClosed adds the names to the ErrClosed of this Locker. Another one's may be the cause of a context.
+func (l *Locker) nameClosed(err error, names []string) error {
+	if err == ErrClosed && l.isClosed() { //nolint:errorlint // an error around it has the names
+		return closedError(names)
+	}
+	return err
+}
 
 // acquireWithin makes attempts within the bound of WithWait, if there is one. The context that ends
 // the wait is no parent of the lock's.

@@ -127,7 +127,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	}
 	if l.isClosed() { // resumed while Close listed the held locks
 		_, _ = lk.Detach()
-		return nil, ErrClosed
+		return nil, closedError(w.names)
 	}
 	return lk, nil
 }
@@ -139,7 +139,7 @@ const maxFenceAhead = 366 * 24 * time.Hour
 
 func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts []LockOption) error {
 	if l.isClosed() {
-		return ErrClosed
+		return closedError(w.names)
 	}
 	switch {
 	case claim.Token == "":

@@ -81,6 +81,8 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 			require.ErrorIs(t, err, ErrClosed)
 		}
 		require.EqualError(t, second(l.Acquire(bg, "c", time.Second)), `redlock: locker closed: "c"`)
+		claim := Claim{Names: []string{"c"}, Token: command.NewToken(""), TTL: time.Second}
+		require.EqualError(t, second(l.Resume(bg, claim)), `redlock: locker closed: "c"`)
 		require.Zero(t, fl.keys("c"))
 		require.NoError(t, k.Release(bg))
 		require.NoError(t, <-done)

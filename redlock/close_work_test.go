@@ -149,7 +149,7 @@ func TestALeaderThatNeverReturnsEndsNoCloseBeforeItsDeadline(t *testing.T) {
 		pass(3 * time.Second)
 		fl.releasedEverywhere("a")
 		close(resume)
-		require.Equal(t, ErrClosed, end())
+		require.EqualError(t, end(), `redlock: locker closed: "a"`)
 	})
 }
 
@@ -166,6 +166,11 @@ func TestTheErrorOfDoSaysThatCloseEndedTheContext(t *testing.T) {
 		"the context's error": {untilTold, []error{ErrClosed, context.Canceled}},
 		"its own error":       {func(ctx context.Context) error { <-ctx.Done(); return errWork }, []error{ErrClosed, errWork}},
 		"the cause":           {func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, []error{ErrClosed}},
+		"the lock's error": {func(ctx context.Context) error {
+			<-ctx.Done()
+			k, _ := FromContext(ctx)
+			return errors.Join(errWork, k.Err())
+		}, []error{ErrClosed, errWork}},
 		"an error after the lock has ended": {func(ctx context.Context) error {
 			<-ctx.Done()
 			time.Sleep(3 * time.Second) // virtual
@@ -192,6 +197,30 @@ func TestTheErrorOfDoSaysThatCloseEndedTheContext(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The context belongs to a lock of another Locker, which is closed.
+func TestAnotherLockersCloseClosesNoOther(t *testing.T) {
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	inBubble(t, 3, func(fl *testbed) {
+		l, other := fl.locker(), fl.locker()
+		k := take(t, l, "a", time.Minute)
+		theirs := take(t, fl.locker(), "held", time.Minute)
+		waited := make(chan error, 1)
+		go func() { waited <- second(other.Acquire(k.Context(), "held", time.Second)) }()
+		did := working(k.Context(), other, "b", func(ctx context.Context) error {
+			<-ctx.Done()
+			return errWork
+		})
+		require.ErrorContains(t, l.Close(over), "still held")
+		require.Equal(t, errWork, <-did)
+		err := <-waited
+		require.ErrorIs(t, err, ErrClosed, "the cause of the context")
+		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorContains(t, err, `redlock: acquire "held": redlock: locker closed; until then: redlock: held by another client`)
+		require.NoError(t, theirs.Release(bg))
+	})
 }
 
 // The caller's context has ended before Close could end the work's.

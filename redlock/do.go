@@ -34,11 +34,11 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 		return err
 	}
 	ended, err := lk.run(ctx, fn)
-	if err != nil && errors.Is(context.Cause(lk.Context()), ErrClosed) { //nolint:contextcheck // made by run
-		err = joinUnlessSaid(stoppedEarly(ErrClosed, lk), ErrClosed, err)
+	if err != nil && l.isClosed() && errors.Is(context.Cause(lk.Context()), ErrClosed) { //nolint:contextcheck // made by run
+		err = joinUnlessSaid(stoppedEarly(ErrClosed, lk), ErrClosed, nil, err)
 	}
 	if ended != nil {
-		return joinUnlessSaid(ended, ended, err)
+		return joinUnlessSaid(ended, innermost(ended), nil, err)
 	}
 	return err
 }
@@ -90,9 +90,9 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 		ended, err := lk.run(ctx, fn)
 		switch {
 		case ctx.Err() != nil:
-			return joinUnlessSaid(context.Cause(ctx), ctx.Err(), err)
+			return joinUnlessSaid(context.Cause(ctx), context.Cause(ctx), ctx.Err(), err)
 		case l.isClosed():
-			return joinUnlessSaid(ErrClosed, context.Canceled, err)
+			return joinUnlessSaid(closedError(w.names), ErrClosed, context.Canceled, err)
 		case ended == nil && err != nil:
 			return err
 		}
@@ -100,7 +100,7 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 			pause = campaignPause
 		}
 		if err := l.waiting.Sleep(ctx, pause.Next(0)); err != nil {
-			return err
+			return l.nameClosed(err, w.names)
 		}
 	}
 }
@@ -109,15 +109,23 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 var campaignPause = waiting.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.Second}
 
 // joinUnlessSaid returns the cause of an end, joined with the error of a function that was told of it,
-// unless that error is the cause or what the function was told.
-func joinUnlessSaid(cause, told, err error) error {
+// unless that error is the cause or what the function was told. reason is the cause without the names.
+func joinUnlessSaid(cause, reason, told, err error) error {
 	switch {
 	case err == nil || errors.Is(cause, err) || errors.Is(told, err):
 		return cause
-	case errors.Is(err, cause): // the function has joined Lock.Err to it
+	case errors.Is(err, reason): // the function has joined Lock.Err to it
 		return err
 	}
 	return oneline.Join(cause, err)
+}
+
+// innermost returns the error that err wraps, without any text around it.
+func innermost(err error) error {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err
 }
 
 // run calls fn under the lock, and releases the lock. ended is why the lock or its context ended before

@@ -211,7 +211,9 @@ func TestTheEndOfTheLockerEndsTheLead(t *testing.T) {
 		fl.answered()
 		require.Equal(t, 3, fl.keys("a"))
 		require.NoError(t, l.Close(bg))
-		require.Equal(t, ErrClosed, end())
+		err := end()
+		require.ErrorIs(t, err, ErrClosed)
+		require.EqualError(t, err, `redlock: locker closed: "a"`)
 		require.ErrorIs(t, l.Lead(bg, "a", time.Second, nil), ErrClosed)
 	})
 }
@@ -373,6 +375,30 @@ func TestALeadThatCloseEndsReturnsTheErrorOfTheFunction(t *testing.T) {
 		})
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, err, errSome)
+		require.Equal(t, `redlock: locker closed: "a"; `+errSome.Error(), err.Error())
 		require.NoError(t, <-done)
 	})
+}
+
+func TestALeadThatCloseEndsNamesItsLockOnce(t *testing.T) {
+	for name, fn := range map[string]func(ctx context.Context, k *Lock) error{
+		"in the pause":                     func(context.Context, *Lock) error { return nil },
+		"the function returns nil":         func(ctx context.Context, _ *Lock) error { <-ctx.Done(); return nil },
+		"the function returns the cause":   func(ctx context.Context, _ *Lock) error { <-ctx.Done(); return context.Cause(ctx) },
+		"the function returns Lock.Err":    func(ctx context.Context, k *Lock) error { <-ctx.Done(); return k.Err() },
+		"the function has joined Lock.Err": func(ctx context.Context, k *Lock) error { <-ctx.Done(); return errors.Join(errSome, k.Err()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				l := fl.locker()
+				end := leads(bg, l, fn)
+				pass(50 * time.Millisecond)
+				require.NoError(t, l.Close(bg))
+				err := end()
+				require.ErrorIs(t, err, ErrClosed)
+				require.Equal(t, 1, strings.Count(err.Error(), `redlock: locker closed: "a"`), "%v", err)
+				require.Equal(t, 1, strings.Count(err.Error(), "locker closed"), "%v", err)
+			})
+		})
+	}
 }

@@ -3,7 +3,9 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -230,5 +232,24 @@ func TestDoSaysThatTheStopMarginEndedTheContext(t *testing.T) {
 			require.ErrorIs(t, err, errWork)
 			require.ErrorIs(t, err, ErrMaxHold)
 		}
+	})
+}
+
+func TestAnErrorOfTheWorkThatHasTheEndIsReturnedAsItIs(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		joined := func(ctx context.Context, k *Lock) error {
+			<-ctx.Done()
+			return fmt.Errorf("%w: %w", errWork, k.Err())
+		}
+		err := l.Do(bg, "a", 10*time.Second, joined, WithStopMargin(4*time.Second), WithMaxHold(8*time.Second))
+		require.ErrorIs(t, err, ErrMaxHold)
+		require.Equal(t, 1, strings.Count(err.Error(), ErrMaxHold.Error()), "%v", err)
+		k := take(t, l, "a", time.Second)
+		err = l.Do(k.Context(), "a", time.Second, func(ctx context.Context, s *Lock) error {
+			require.NoError(t, k.Release(bg))
+			return joined(ctx, s)
+		}, WithShared())
+		require.EqualError(t, err, errWork.Error()+`: redlock: lock released: "a"`)
 	})
 }

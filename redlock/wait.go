@@ -149,7 +149,7 @@ func (l *Locker) holderHere(names []string) *Lock {
 }
 
 func (l *Locker) waitError(w *request, cause, last error) error {
-	if errors.Is(cause, ErrClosed) {
+	if l.isClosed() && errors.Is(cause, ErrClosed) { // not that of another Locker, whose lock the context belongs to
 		return ErrClosed
 	}
 	if errors.Is(last, errQueued) {
