@@ -169,6 +169,25 @@ func TestACloseThatGivesUpEndsTheOtherCallsWithItsError(t *testing.T) {
 	})
 }
 
+// Close does not wait for what only asks. That ends with the nodes.
+func TestAQuestionThatCloseEndsSaysSo(t *testing.T) {
+	for name, ask := range map[string]func(*Locker) error{
+		"Healthy": func(l *Locker) error { return l.Healthy(bg) },
+		"Inspect": func(l *Locker) error { return second(l.Inspect(bg, "a")) },
+	} {
+		inBubble(t, 3, func(fl *testbed) {
+			l := fl.locker()
+			require.NoError(fl.t, l.Healthy(bg)) // it has connected
+			fl.each(func(m *fakeredis.Master) { m.Freeze() })
+			asked := make(chan error, 1)
+			go func() { asked <- ask(l) }()
+			synctest.Wait()
+			require.NoError(fl.t, l.Close(bg))
+			require.Equal(fl.t, ErrClosed, <-asked, name)
+		})
+	}
+}
+
 // slowToClose is a node whose goroutines take a second to end.
 type slowToClose struct{ *fakeNode }
 

@@ -60,7 +60,11 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	}
 	s := &Status{Name: name}
 	r.View(func(res *vote.Ballots) { s.fillIn(r, res) })
-	if !r.Won() {
+	switch {
+	case r.Won():
+	case l.isClosed(): // Close ends what its nodes have not answered
+		return nil, ErrClosed
+	default:
 		return s, votesError(r, ErrNoQuorum)
 	}
 	return s, nil
@@ -127,8 +131,11 @@ func (l *Locker) Healthy(ctx context.Context) error {
 	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
 		return err
 	}
-	if !r.Won() {
-		return faultError(r)
+	switch {
+	case r.Won():
+		return nil
+	case l.isClosed():
+		return ErrClosed
 	}
-	return nil
+	return faultError(r)
 }

@@ -22,7 +22,8 @@ type Diagnosis struct {
 	Uptime    time.Duration
 	Replicas  int // connected replicas
 	// Backlog reports a replication backlog: the server has, or had, a replica.
-	Backlog bool
+	Backlog    bool
+	UsedMemory int64 // bytes; 0 if it is unknown
 	// The last write to the append-only file, or the last snapshot, failed.
 	AOFFails, SnapshotFails bool
 	// Fsync is appendfsync ("always", "everysec", "no"), and Snapshots reports whether save
@@ -55,6 +56,7 @@ func (e *Diagnosis) readInfo(info string) {
 	e.Uptime = time.Duration(infoCount(info, "uptime_in_seconds")) * time.Second
 	e.Replicas = infoCount(info, "connected_slaves")
 	e.Backlog = command.InfoField(info, "repl_backlog_active") == "1"
+	e.UsedMemory, _ = strconv.ParseInt(command.InfoField(info, "used_memory"), 10, 64)
 	e.AOFFails = command.InfoField(info, "aof_last_write_status") == "err"
 	e.SnapshotFails = command.InfoField(info, "rdb_last_bgsave_status") == "err"
 }

@@ -30,6 +30,7 @@ const (
 const (
 	CodeClock       = "clock"       // clocks that differ
 	CodePersistence = "persistence" // what a restart loses, and writes that fail
+	codeMemory      = "memory"      // it is nearly full
 	codeHistory     = "history"     // the server was a replica before
 	codeRights      = "rights"      // commands that the user may not run
 	codeUnreachable = "unreachable" // no answer
@@ -89,6 +90,10 @@ func masterFindings(node string, e *Diagnosis) (all []Finding) {
 	}
 	if e.Eviction != "" && e.Eviction != "noeviction" && e.MaxMemory == 0 {
 		add(Note, command.CodeEviction, "would delete keys if maxmemory were set ("+e.Eviction+"): CONFIG SET maxmemory-policy noeviction")
+	}
+	if e.MaxMemory > 0 && e.UsedMemory >= e.MaxMemory/10*9 {
+		add(Warning, codeMemory, fmt.Sprintf("uses %d of %d bytes, and refuses writes when its memory is full: "+
+			"CONFIG SET maxmemory to more", e.UsedMemory, e.MaxMemory))
 	}
 	// Such a server still votes as long as it accepts writes.
 	if e.AOFFails {
