@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
@@ -35,10 +36,10 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	}
 	ended, err := lk.run(ctx, fn)
 	if err != nil && l.isClosed() && errors.Is(context.Cause(lk.Context()), ErrClosed) { //nolint:contextcheck // made by run
-		err = joinUnlessSaid(stoppedEarly(ErrClosed, lk), ErrClosed, nil, err)
+		err = joinUnlessSaid(stoppedEarly(ErrClosed, lk), lk.named(ErrClosed), nil, err)
 	}
 	if ended != nil {
-		return joinUnlessSaid(ended, innermost(ended), nil, err)
+		return joinUnlessSaid(ended, asSaid(ended), nil, err)
 	}
 	return err
 }
@@ -92,7 +93,7 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 		case ctx.Err() != nil:
 			return joinUnlessSaid(context.Cause(ctx), context.Cause(ctx), ctx.Err(), err)
 		case l.isClosed():
-			return joinUnlessSaid(closedError(w.names), ErrClosed, context.Canceled, err)
+			return joinUnlessSaid(closedError(w.names), closedError(w.names), context.Canceled, err)
 		case ended == nil && err != nil:
 			return err
 		}
@@ -109,23 +110,25 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 var campaignPause = waiting.Backoff{Min: 100 * time.Millisecond, Max: 10 * time.Second}
 
 // joinUnlessSaid returns the cause of an end, joined with the error of a function that was told of it,
-// unless that error is the cause or what the function was told. reason is the cause without the names.
-func joinUnlessSaid(cause, reason, told, err error) error {
+// unless that error is the cause or what the function was told, or has said in it: what Lock.Err says.
+func joinUnlessSaid(cause, said, told, err error) error {
 	switch {
 	case err == nil || errors.Is(cause, err) || errors.Is(told, err):
 		return cause
-	case errors.Is(err, reason): // the function has joined Lock.Err to it
+	case errors.Is(err, said) || strings.Contains(err.Error(), said.Error()):
 		return err
 	}
 	return oneline.Join(cause, err)
 }
 
-// innermost returns the error that err wraps, without any text around it.
-func innermost(err error) error {
-	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		err = inner
+// asSaid returns what Lock.Err says about the end of a lock: a loss, which matches all errors about it, or else a
+// text with the lock's names.
+func asSaid(ended error) error {
+	var lost *LostError
+	if errors.As(ended, &lost) {
+		return lost
 	}
-	return err
+	return ended
 }
 
 // run calls fn under the lock, and releases the lock. ended is why the lock or its context ended before

@@ -380,6 +380,20 @@ func TestALeadThatCloseEndsReturnsTheErrorOfTheFunction(t *testing.T) {
 	})
 }
 
+// The function returns the error of another call that Close ended.
+func TestALeadThatCloseEndsNamesItsLockBesideAnother(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		end := leads(bg, l, func(ctx context.Context, _ *Lock) error {
+			<-ctx.Done()
+			return second(l.Acquire(bg, "b", time.Second))
+		})
+		pass(50 * time.Millisecond)
+		require.NoError(t, l.Close(bg))
+		require.EqualError(t, end(), `redlock: locker closed: "a"; redlock: locker closed: "b"`)
+	})
+}
+
 func TestALeadThatCloseEndsNamesItsLockOnce(t *testing.T) {
 	for name, fn := range map[string]func(ctx context.Context, k *Lock) error{
 		"in the pause":                     func(context.Context, *Lock) error { return nil },

@@ -251,5 +251,14 @@ func TestAnErrorOfTheWorkThatHasTheEndIsReturnedAsItIs(t *testing.T) {
 			return joined(ctx, s)
 		}, WithShared())
 		require.EqualError(t, err, errWork.Error()+`: redlock: lock released: "a"`)
+		other := take(t, l, "b", time.Second)
+		require.NoError(t, other.Release(bg))
+		k = take(t, l, "a", time.Second)
+		err = l.Do(k.Context(), "a", time.Second, func(context.Context, *Lock) error {
+			require.NoError(t, k.Release(bg))
+			return other.Err() // says nothing of this lock
+		}, WithShared())
+		require.ErrorContains(t, err, `redlock: lock released: "a"`)
+		require.ErrorContains(t, err, `redlock: lock released: "b"`)
 	})
 }

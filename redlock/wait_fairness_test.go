@@ -5,12 +5,14 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
@@ -185,6 +187,42 @@ func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Others wait for the name that most contend for. A release of the other name does not take the time from them.
+func TestWhoWaitsForSeveralNamesLeavesEachItsTime(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of processes that are equally far away")
+	t.Parallel()
+	const hold = 30 * time.Millisecond
+	inBubble(t, 3, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		ctx, cancel := context.WithTimeout(bg, 200*hold)
+		defer cancel()
+		var all sync.WaitGroup
+		for range 2 {
+			l := fl.process().locker()
+			all.Go(func() {
+				for {
+					k, err := l.AcquireAll(ctx, []string{"a", "b"}, time.Minute)
+					if err != nil {
+						return
+					}
+					time.Sleep(rand.N(2 * hold))
+					assert.NoError(fl.t, k.Release(bg))
+				}
+			})
+		}
+		var one []*Locker
+		for range 4 {
+			one = append(one, fl.process().locker())
+		}
+		r := race{hold: hold}
+		r.run(one, 1, 200*hold)
+		all.Wait()
+		_, turns := r.turns(len(one))
+		fl.t.Logf("%v turns of about 200", turns)
+		require.Greater(fl.t, slices.Min(turns), 20)
+	})
 }
 
 // The nearer process subscribes when it lets others go first: it does not listen any more after a hold that is longer

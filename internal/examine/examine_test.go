@@ -333,6 +333,7 @@ func TestWhatAMasterReportsOfItselfIsNoted(t *testing.T) {
 		{"master_replid2", otherID, "note history", "it may lack the last writes"},
 		{"maxmemory", "1112000", "", ""}, // of which 1000000 are used
 		{"maxmemory", "1111000", "warning memory", "uses 1000000 of 1111000 bytes"},
+		{"maxmemory", "1000000", "error memory", "refuses writes when it is full"},
 		{"maxmemory", "-1", "", ""},
 		{"aof_last_write_status", "err", "warning persistence", "append-only"},
 		{"rdb_last_bgsave_status", "err", "warning persistence", "snapshot"},

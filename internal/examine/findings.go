@@ -91,9 +91,14 @@ func masterFindings(node string, e *Diagnosis) (all []Finding) {
 	if e.Eviction != "" && e.Eviction != "noeviction" && e.MaxMemory == 0 {
 		add(Note, command.CodeEviction, "would delete keys if maxmemory were set ("+e.Eviction+"): CONFIG SET maxmemory-policy noeviction")
 	}
-	if e.MaxMemory > 0 && e.UsedMemory >= e.MaxMemory/10*9 {
-		add(Warning, codeMemory, fmt.Sprintf("uses %d of %d bytes, and refuses writes when its memory is full: "+
-			"CONFIG SET maxmemory to more", e.UsedMemory, e.MaxMemory))
+	if e.Eviction == "noeviction" && e.MaxMemory > 0 {
+		text := fmt.Sprintf("uses %d of %d bytes of memory, and refuses writes when it is full: CONFIG SET maxmemory to more", e.UsedMemory, e.MaxMemory)
+		switch {
+		case e.UsedMemory >= e.MaxMemory:
+			add(Error, codeMemory, text)
+		case e.UsedMemory >= e.MaxMemory/10*9:
+			add(Warning, codeMemory, text)
+		}
 	}
 	// Such a server still votes as long as it accepts writes.
 	if e.AOFFails {

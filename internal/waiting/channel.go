@@ -185,7 +185,11 @@ func (c *channel) heardLocked(r release) {
 	case rest > 0 && len(w.names) == 1:
 		w.restLocked(rest)
 	case other:
-		w.planLocked(c.firstAt.Add(s.delay(waited, draw())))
+		at := c.firstAt.Add(s.delay(waited, draw()))
+		if len(w.names) > 1 {
+			at = max(at, w.look.due) // it owes others the time for another name
+		}
+		w.planLocked(at)
 	}
 }
 

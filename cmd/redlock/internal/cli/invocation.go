@@ -85,7 +85,6 @@ func WithoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "r
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
 	passwords = regexp.MustCompile(`(://)[^\n]*@`)
-	nextURL   = regexp.MustCompile(`[\s"'(][a-z]+://`)
 	// The library's own errors about URLs contain no password.
 	hideForms = strings.NewReplacer("redis://[[user]:password@]host", "\x01", "redis://user:@host", "\x02", "/ ? # @", "\x03")
 	showForms = strings.NewReplacer("\x01", "redis://[[user]:password@]host", "\x02", "redis://user:@host", "\x03", "/ ? # @")
@@ -95,14 +94,7 @@ var (
 // of something else. With a claim anyone can release its lock.
 func Masked(text string) string {
 	text = claims.ReplaceAllString(hideForms.Replace(text), "redlock1.…")
-	var masked strings.Builder
-	start := 0
-	for _, next := range append(nextURL.FindAllStringIndex(text, -1), []int{len(text)}) {
-		// Up to the last @ before the next URL: a password may have one.
-		masked.WriteString(passwords.ReplaceAllString(text[start:next[0]], "$1…@"))
-		start = next[0]
-	}
-	return showForms.Replace(masked.String())
+	return showForms.Replace(passwords.ReplaceAllString(text, "$1…@"))
 }
 
 // Misused reports a mistake in the words, and returns the exit status for it.

@@ -13,8 +13,6 @@ func TestAPasswordWithAQuotationMarkIsHidden(t *testing.T) {
 	} {
 		require.NotContains(t, Masked(text), "SECRET")
 	}
-	require.Equal(t, `a: dial "redis://…@h:1/0": refused; b: redis://…@h:2/0: refused`,
-		Masked(`a: dial "redis://u:p@x@h:1/0": refused; b: redis://u:p@h:2/0: refused`), "each node is named")
 	const own = "must be redis://[[user]:password@]host[:port][/database]; in user and password / ? # @ must be percent-encoded"
 	require.Equal(t, own, Masked(own))
 }
