@@ -184,7 +184,7 @@ End Accepted.
 
 (* ---- Traces that Coq evaluates ---- *)
 
-From Redlock Require Import Witnesses.
+From Redlock Require Import Witnesses Mistakes.
 Definition at_rate k := Course (off k) (den k) [Part 0 0 (num k)].
 Definition unseen (l : list (Z * event)) := map (fun e => (e, Silent)) l.
 Definition default := (10000, 2000000).
@@ -208,8 +208,20 @@ Example accepted_fences : check FencesInOrder (of_guard [suspended] uneven (unse
   /\ check FencesInOrder (of_guard [suspended] (Course 0 1 [Part (2 * MS) (-1) 1] :: tl uneven) (unseen guarded_fence_run)) = false.
 Proof. vm_compute. split; reflexivity. Qed.
 
-(* A node's clock is set: back by an hour breaks no exclusion, and forward by two milliseconds may, unless the allowance is larger. *)
+(* Clocks that are set back by an hour break no exclusion, and those that are set forward by two milliseconds may, unless the allowance is larger. *)
 Definition set_by d := [Course 0 1 [Part (1 * MS) d 1]].
-Example set_back : check Excludes (of_guard [] (set_by (-3600000 * MS)) []) = true /\ check Excludes (of_guard [] (set_by (2 * MS)) []) = false
+Example set_forward : check Excludes (of_guard [] (set_by (-3600000 * MS)) []) = true /\ check Excludes (of_guard [] (set_by (2 * MS)) []) = false
   /\ all_good (10000, 4000000) [exact] (set_by (2 * MS)) = true.
+Proof. vm_compute. repeat split. Qed.
+
+(* All nodes' clocks are set back by an hour, at 1100 ms. The keys of 100 expire at 1001 ms. If the nodes dropped them before, another client
+   acquires the name. If not, the keys are there again, and the nodes refuse. A key that is gone before 1001 ms breaks an assumption. *)
+Definition hour_back l := Trace 3 false 1000 default [(100, [0%nat]); (200, [0%nat])] [] [Course 0 1 [Part (1100 * MS) (-3600000 * MS) 1]] l.
+Definition held_once := unseen (first_lock ++ [(900 * MS, Use 0 100)]).
+Definition dropped t := unseen [(t * MS, Vanish 0 0); (t * MS, Vanish 1 0)].
+Definition then_another a := [((1200 * MS, Acquire 1 2 200 1000), Silent); ((1201 * MS, exec 0 2), a); ((1201 * MS, exec 1 2), a)].
+Definition has_it := unseen [(1202 * MS, Decide 2 1000 (2188 * MS) 0); (1203 * MS, Use 1 200)].
+Example set_back : check Excludes (hour_back (held_once ++ dropped 1050 ++ then_another (Says 0) ++ has_it)) = true
+  /\ check Excludes (hour_back (held_once ++ then_another (Says 0))) = false /\ check Excludes (hour_back (held_once ++ then_another Refuses)) = true
+  /\ check Excludes (hour_back (held_once ++ dropped 1000)) = false.
 Proof. vm_compute. repeat split. Qed.

@@ -401,6 +401,16 @@ Proof.
   - simpl. rewrite !update_other by auto. exact K.
 Qed.
 
+(* A node drops a key that has expired: no active vote rests on it. *)
+Lemma inv_vanish s n x : inv s -> free w s n false x = true -> inv (set_key n (update (key s n) x None) s).
+Proof.
+  intros I F. constructor; try apply I. intros m q Q k y V FQ A X.
+  destruct (i_kept s I m q Q k y V FQ A X) as [g [G [[e [K E]]|K]]]; exists g; (split; [exact G|]); [|right; exact K].
+  left. exists e. split; [|exact E]. simpl. destruct (Nat.eq_dec m n) as [->|Hm]; [rewrite update_same|rewrite update_other by auto; exact K].
+  destruct (Nat.eq_dec y x) as [->|N]; [exfalso|rewrite update_other by auto; exact K].
+  unfold free, alive in F. rewrite K in F. assert (H := still_alive n Q k s g e A G E). apply Z.ltb_lt in H. rewrite H in F. discriminate.
+Qed.
+
 Lemma inv_decide s r k u f s' : inv s -> resumes_again s r = false -> decide w r k u f s = Some s' -> inv s'.
 Proof.
   intros I C. unfold decide, electorate. unfold resumes_again in C.
@@ -457,7 +467,7 @@ Proof.
   - intros E; inversion E; subst. now apply inv_verify.
   - destruct (mark s n); try discriminate. intros E; inversion E; subst. apply inv_admit; auto. intros L. destruct (Hguard L) as [_ [_ T]].
     apply negb_false_iff. apply (never s _ AdmitQuiet _ P T). intros B. right. now apply in_when.
-  - assert (B := tolerate s _ KeysKept P (or_introl eq_refl)). congruence.
+  - intros E; inversion E; subst. apply inv_vanish; auto. apply negb_false_iff. exact (never s _ KeysKept _ P Hkeys (in_when _ _)).
   - intros E; inversion E; subst. destruct m; [apply inv_restart; auto; exact (tolerate s _ NodesRemember P (or_introl eq_refl))| |];
       assert (B := tolerate s _ MarkerHonest P (or_introl eq_refl)); congruence.
   - intros E; inversion E; subst. apply inv_mark; auto. intros L q Q k x V FQ A X [g [G _]]. exists g. split; [exact G|]. right. split; auto. left.

@@ -94,7 +94,7 @@ Inductive event :=
 | Verify (n : nat)                              (* the script that alone decides about a marker *)
 | Admit (n : nat)                               (* an operator skips the wait of a new deployment *)
 (* Faults *)
-| Vanish (n x : nat)                            (* a key vanishes early *)
+| Vanish (n x : nat)                            (* a key vanishes: early, or because the node drops what has expired *)
 | Restart (n : nat) (m : marker) (keys : nat -> option (Z * Z)) (counters : nat -> Z)  (* any data *)
 (* No fault *)
 | Reboot (n : nat).                             (* the server starts again with all its data: its marker is of another run *)
@@ -339,7 +339,7 @@ Definition step (s : state) (te : Z * event) : option state :=
 (* ---- The assumptions about single events ---- *)
 
 Inductive assumption :=
-| KeysKept        (* no key vanishes early *)
+| KeysKept        (* no key vanishes before it expires *)
 | NodesRemember   (* a node keeps what it acknowledged *)
 | MarkerHonest    (* older data does not come back under a marker that is right *)
 | TtlBounded      (* no TTL is longer than the longest one *)
@@ -389,7 +389,7 @@ Definition breaks s e :=
                        ++ when (acquires s r && overtaken s n r) InOrder
   | Repair n r _ => when (overtaken s n r) InOrder
   | Admit _ => AdmitNothing :: when (negb (quiet s)) AdmitQuiet
-  | Vanish _ _ => [KeysKept]
+  | Vanish n x => when (negb (free s n false x)) KeysKept
   | Restart _ Unmarked _ _ => [NodesRemember]
   | Restart _ _ _ _ => [MarkerHonest]
   | _ => []

@@ -366,7 +366,7 @@ Proof.
   - intros E; inversion E; subst. now apply o_verify.
   - destruct (mark s n); try discriminate. intros E; inversion E; subst. apply o_mark; auto. intros L. destruct (Hforget L) as [T _].
     assert (B := tolerate w tolerated s _ AdmitNothing P (or_introl eq_refl)). congruence.
-  - assert (B := tolerate w tolerated s _ KeysKept P (or_introl eq_refl)). congruence.
+  - intros E; inversion E; subst. eapply o_same; eauto; reflexivity.
   - intros E; inversion E; subst. destruct m; [apply o_restart; auto; exact (tolerate w tolerated s _ NodesRemember P (or_introl eq_refl))| |];
       assert (B := tolerate w tolerated s _ MarkerHonest P (or_introl eq_refl)); congruence.
   - intros E; inversion E; subst. apply o_mark; auto. intros L a F x H X _. right. split; auto. left. simpl. now rewrite update_same.
