@@ -15,6 +15,11 @@ Definition forgotten := first_lock ++ [(3 * MS, Restart 0 Unmarked nothing zero)
 Example nodes_remember : holders (plain correct) (all_but [NodesRemember]) forgotten (5 * MS) = two.
 Proof. vm_compute. reflexivity. Qed.
 
+(* A node that executed a release comes back with older data, in which the key is still there. *)
+Definition restored := first_lock ++ [(3 * MS, End 100); (4 * MS, Delete 0 0 100); (5 * MS, Restart 0 Unmarked older zero)].
+Example released_key_comes_back : key_of (plain correct) (all_but [NodesRemember]) restored 0%nat 0%nat = Some (Some (100, 9000))
+  /\ key_of (plain correct) all_hold (firstn 6 restored) 0%nat 0%nat = Some None. Proof. vm_compute. split; reflexivity. Qed.
+
 (* One client of two does not use the guard: node 1 grants it at once what it forgot. *)
 Definition half_guarded := with_guard (fun c => Nat.eqb c 0) (plain correct).
 Definition unguarded_client := begun ++ lock_at 1001 0 1 100 0 1 ++ [(1100 * MS, Restart 1 Unmarked nothing zero)] ++ lock_at 1101 1 2 200 1 2.

@@ -145,10 +145,11 @@ Theorem accepted_traces_use_in_turn p q1 q2 q t1 t2 t3 r1 r2 r3 c a d b x : chec
   forallb (fun e => stays c a (snd e)) (before (q1 ++ q2)) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
 Proof.
   intros C E St Xa Xb. destruct (prefix _ _ q C E) as [s R]. apply check_spec in C as [C _].
-  assert (D : as_described w) by (apply described; unfold clocks_suffice in C; now destruct guarded). destruct D as [Hr [Hm [Hd Hs]]].
+  assert (D : as_described w) by (apply described; unfold clocks_suffice in C; now destruct guarded).
   rewrite !map_app in R. cbn [map fst] in R. rewrite !map_app in R. cbn [map fst] in R. rewrite map_app in R. cbn [map fst] in R. rewrite map_app in St.
-  eapply (uses_exclude w (assuming (assumed Excludes guarded)) Hr Hm Hd Hs) with (q1 := before q1) (q2 := before q2); eauto; try (destruct guarded; reflexivity).
-  intros L. destruct guarded eqn:G; [|discriminate L]. split; [intros e; exact G|split; reflexivity].
+  destruct guarded eqn:G.
+  - eapply (promise_guarded_uses w) with (q1 := before q1) (q2 := before q2); eauto. intros e. exact G.
+  - eapply (promise_uses w) with (q1 := before q1) (q2 := before q2); eauto.
 Qed.
 
 (* FENCES. The newest first: each is larger than all older ones of locks with a name in common. *)

@@ -16,7 +16,7 @@ Definition all_guarded w := forall c, guarded w c = true.
 
 Ltac given H := destruct H as [Hright [Hmono [Hdrift Hsame]]].
 
-(* 1. EXCLUSION. Two valid locks with a name in common are one lock, in the hands of one client: at every instant t after any run. *)
+(* PROMISE 1, EXCLUSION. Two valid locks with a name in common are one lock, in the hands of one client: at every instant t after any run. *)
 Theorem promise_exclusion w tr s t c a d b x : as_described w ->
   run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init tr = Some s -> now s <= t ->
   valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
@@ -28,7 +28,20 @@ Theorem promise_uses w p q1 q2 t1 t2 t3 c a d b x s : as_described w ->
   forallb (fun e => stays c a (snd e)) (q1 ++ q2) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
 Proof. intros H. given H. eapply uses_exclude; eauto; try reflexivity; intros L; discriminate L. Qed.
 
-(* 2. RELEASES. The end, the release or the undo of one token changes no key of another token, and no other lock's validity. *)
+(* … with nodes that forget, under the restart guard. Any node may lose everything, or come back with any older data, at any time and as often
+   as it likes. Runs may have repairs at any time (promise 5): here and above. *)
+Theorem promise_guarded_exclusion w tr s t c a d b x : as_described w -> all_guarded w ->
+  run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init tr = Some s -> now s <= t ->
+  valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
+Proof. intros H G. given H. eapply exclusion; eauto; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
+
+(* … and as users see it then. *)
+Theorem promise_guarded_uses w p q1 q2 t1 t2 t3 c a d b x s : as_described w -> all_guarded w ->
+  run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init (p ++ (t1, Use c a) :: q1 ++ (t2, Use d b) :: q2 ++ [(t3, Use c a)]) = Some s ->
+  forallb (fun e => stays c a (snd e)) (q1 ++ q2) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
+Proof. intros H G. given H. eapply uses_exclude; eauto; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
+
+(* … Releases do not endanger it: the end, the release or the undo of one token changes no key of another token, and no other lock's validity. *)
 Theorem promise_releases w s t e s' tok b : right w -> gives_up e tok -> step w s (t, e) = Some s' -> b <> tok ->
   (forall n x z, key s n x = Some (b, z) -> key s' n x = Some (b, z)) /\ (forall u c, valid w s' u c b = valid w s u c b).
 Proof. intros H. now apply releases_are_harmless. Qed.
@@ -44,19 +57,7 @@ Proof.
   exists l. repeat split; auto. intros n N. destruct (L3 n N) as [K|[K _]]; [exact K|discriminate K].
 Qed.
 
-(* … And a node that executed a release or an undo has no key with that token afterwards. *)
-Theorem promise_nothing_left w tr s n x tok e : right w ->
-  run w (assuming [NodesRemember; MarkerHonest; InOrder]) init tr = Some s -> In (n, x, tok) (undone s) -> key s n x <> Some (tok, e).
-Proof. intros H. eapply nothing_left_behind; eauto; reflexivity. Qed.
-
-(* 3. EXCLUSION WITH NODES THAT FORGET, under the restart guard. Any node may lose everything, or come back with any older data, at any
-   time and as often as it likes. 5. Runs may have repairs at any time: here and above. *)
-Theorem promise_guarded_exclusion w tr s t c a d b x : as_described w -> all_guarded w ->
-  run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init tr = Some s -> now s <= t ->
-  valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
-Proof. intros H G. given H. eapply exclusion; eauto; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
-
-(* 4. FENCES, whatever clocks show and whichever keys vanish, while nodes remember their counters. *)
+(* PROMISE 3, FENCES. Whatever clocks show and whichever keys vanish, while nodes remember their counters. *)
 Theorem promise_fences_differ w tr s a b Fa Fb : right w -> same_nodes w ->
   run w (assuming [NodesRemember; MarkerHonest; ExecutedOnce]) init tr = Some s ->
   In (a, Fa) (fences s) -> In (b, Fb) (fences s) -> a <> b -> share w a b -> Fa <> Fb.
@@ -86,7 +87,12 @@ Proof.
   - intros _. split; [reflexivity|]. split; [reflexivity|]. split; [exact F|]. split; [exact C|exact S].
 Qed.
 
-(* CLOCKS. The allowance of 1 % and 2 ms suffices, if in any interval a node's clock measures at most 100/99 of what a client's measures, and 1 ms. *)
+(* PROMISE 5, NOTHING IS LEFT BEHIND. While nodes remember, a node that executed a release or an undo has no key with that token afterwards. *)
+Theorem promise_nothing_left w tr s n x tok e : right w ->
+  run w (assuming [NodesRemember; MarkerHonest; InOrder]) init tr = Some s -> In (n, x, tok) (undone s) -> key s n x <> Some (tok, e).
+Proof. intros H. eapply nothing_left_behind; eauto; reflexivity. Qed.
+
+(* RULE 2, CLOCKS. The allowance of 1 % and 2 ms suffices, if in any interval a node's clock measures at most 100/99 of what a client's measures, and 1 ms. *)
 Theorem promise_clocks w : (forall ttl, drift w ttl = allowance ttl) -> rates_differ_by_less_than_1_percent w -> within_drift w.
 Proof. apply allowance_suffices. Qed.
 

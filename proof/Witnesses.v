@@ -71,11 +71,12 @@ Definition guard_run := [
   (1 * MS, Acquire 0 9 900 1000); (1 * MS, exec 0 9); (1 * MS, exec 1 9); (2 * MS, End 900);  (* in vain *)
   (1000 * MS, Verify 0); (1000 * MS, Verify 1); (1000 * MS, Verify 2);
   (1001 * MS, Acquire 0 1 100 1000); (1002 * MS, exec 0 1); (1002 * MS, exec 1 1); (1003 * MS, Decide 1 1000 (1989 * MS) 0);
+  (1050 * MS, Use 0 100);
   (1100 * MS, Restart 1 Unmarked old_data zero); (1101 * MS, Verify 1);  (* node 1 comes back with the key of 900 *)
   (1102 * MS, Acquire 1 2 200 1000); (1103 * MS, exec 1 2); (1103 * MS, exec 2 2); (1104 * MS, End 200); (1105 * MS, Delete 2 0 200);
   (1110 * MS, Delete 1 0 900);
   (1800 * MS, Extend 0 3 100 1000); (1801 * MS, exec 0 3); (1801 * MS, exec 1 3); (1802 * MS, exec 2 1); (1803 * MS, exec 2 3);
-  (1804 * MS, Decide 3 1000 (2788 * MS) 0);
+  (1804 * MS, Decide 3 1000 (2788 * MS) 0); (2000 * MS, Use 0 100);
   (2101 * MS, Verify 1); (2102 * MS, Repair 1 3 false);
   (2500 * MS, Extend 0 4 100 1000); (2501 * MS, exec 1 4); (2501 * MS, exec 0 4); (2502 * MS, Decide 4 1000 (3488 * MS) 0);
   (2600 * MS, Restart 2 Unmarked nothing zero);
