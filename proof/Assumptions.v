@@ -86,6 +86,26 @@ Example one_allowance_for_both : holders fast_and_set_forward all_hold (first_lo
   /\ all_fit [] [Clock 0 1009 1000] = true /\ 11 * MS <? allowance 1000 = true.
 Proof. vm_compute. repeat split; reflexivity. Qed.
 
+(* The allowance is that of the time for which a lock was last confirmed. Here all nodes' clocks are set forward by 300 ms. The allowance of 30 s
+   is 302 ms, so locks that are confirmed for 30 s each exclude each other. That of a lock that is resumed with a second left is 12 ms. *)
+Definition forward_300_ms t := if t <? 29500 * MS then t else t + 300 * MS.
+Definition confirmed_for l := World (fun _ => three) (fun _ => false) two_names 30000 l allowance 250000 (fun _ => forward_300_ms) (clocks []) correct.
+Definition thirty_seconds := [(0, Acquire 0 1 100 30000); (1 * MS, exec 0 1); (1 * MS, exec 1 1); (2 * MS, Decide 1 30000 (29698 * MS) 0)].
+Definition resumed_late := [(29000 * MS, Detach 0 100); (29000 * MS, Ask 0 3 100); (29001 * MS, exec 0 3); (29001 * MS, exec 1 3); (29002 * MS, Decide 3 1000 (29988 * MS) 0)].
+Definition after_the_step := [(29750 * MS, Acquire 1 2 200 30000); (29750 * MS, exec 0 2); (29750 * MS, exec 1 2); (29750 * MS, Decide 2 30000 (59000 * MS) 0)].
+Theorem thirty_seconds_allow_300_ms : within_drift (confirmed_for (Z.eqb 30000)).
+Proof.
+  intros c n ttl t0 t1 L Ht E. change (lengths (confirmed_for (Z.eqb 30000)) ttl) with (30000 =? ttl) in L. apply Z.eqb_eq in L. subst ttl. unfold ms, confirmed_for, clocks, forward_300_ms, allowance, read in *.
+  cbn [client_clock node_clock drift] in *. replace (nth c [] real) with real in E by (now destruct c). unfold real, MS in *. cbn [off num den] in E.
+  rewrite !Z.mul_1_r, !Z.div_1_r in E.
+  assert (D : (if t1 <? 29500 * 1000000 then t1 else t1 + 300 * 1000000) <= (if t0 <? 29500 * 1000000 then t0 else t0 + 300 * 1000000) + 29998 * 1000000).
+  { destruct (t1 <? _) eqn:A, (t0 <? _) eqn:B; rewrite ?Z.ltb_lt, ?Z.ltb_ge in *; lia. }
+  apply (Z.div_le_mono _ _ 1000000) in D; [|lia]. rewrite Z.div_add in D by lia. lia.
+Qed.
+Example resumed_with_a_second_left : holders (confirmed_for (Z.eqb 30000)) all_hold (thirty_seconds ++ after_the_step) (29751 * MS) = one
+  /\ holders (confirmed_for (fun _ => true)) all_hold (thirty_seconds ++ resumed_late ++ after_the_step) (29751 * MS) = two.
+Proof. vm_compute. split; reflexivity. Qed.
+
 (* Under the guard: a node's clock is set forward during its quarantine, which ends too early. *)
 Definition jump_in_quarantine t := if t <? 1200 * MS then t else t + 900 * MS.
 Definition short_wait := with_clocks (clocks []) (fun n => if Nat.eqb n 1 then jump_in_quarantine else fun t => t) (guarded_world correct).

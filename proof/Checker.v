@@ -52,7 +52,7 @@ Record trace := Trace {
 
 Definition names_of (l : list (Z * list nat)) tok := match find (fun p => fst p =? tok) l with Some (_, x) => x | None => [] end.
 Definition clamp_of longest := Z.min 1000000 (longest * 250).
-Definition world_of T := World (fun _ => seq 0 (t_nodes T)) (fun _ => t_guard T) (names_of (t_names T)) (t_longest T) (allows (t_drift T))
+Definition world_of T := World (fun _ => seq 0 (t_nodes T)) (fun _ => t_guard T) (names_of (t_names T)) (t_longest T) (fun _ => true) (allows (t_drift T))
   (clamp_of (t_longest T)) (courses (t_clocks T)) (courses (t_clients T)) correct.
 
 Inductive promise := Excludes | FencesInOrder | FencesDiffer | NothingLeft.

@@ -14,7 +14,7 @@ Definition rates_differ_by_less_than_1_percent w := forall c n t0 t1, t0 <= t1 -
 
 Theorem allowance_suffices w : (forall ttl, drift w ttl = allowance ttl) -> rates_differ_by_less_than_1_percent w -> within_drift w.
 Proof.
-  intros Hd H c n ttl t0 t1 Ht E. specialize (H c n t0 t1 Ht). rewrite Hd in E. unfold ms, allowance, MS in *.
+  intros Hd H c n ttl t0 t1 _ Ht E. specialize (H c n t0 t1 Ht). rewrite Hd in E. unfold ms, allowance, MS in *.
   assert (D := Z.div_mod (node_clock w n t0) 1000000 ltac:(lia)). assert (D' := Z.mod_pos_bound (node_clock w n t0) 1000000 ltac:(lia)).
   assert (G := Z.div_mod (node_clock w n t1) 1000000 ltac:(lia)). assert (G' := Z.mod_pos_bound (node_clock w n t1) 1000000 ltac:(lia)).
   lia.

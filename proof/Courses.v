@@ -122,7 +122,7 @@ Proof.
   assert (Mono : monotonic w).
   { intros c t0 t1 H. rewrite Ec. assert (K := C _ (nth_those cs c)). unfold of_client in K. apply andb_prop in K as [K1 K2]. apply Z.leb_le in K2.
     now apply shows_forward. }
-  split; [exact Mono|]. intros c n ttl t u H E. rewrite Ed in E. rewrite Ec in E. unfold ms. rewrite En. unfold courses, allows in *.
+  split; [exact Mono|]. intros c n ttl t u _ H E. rewrite Ed in E. rewrite Ec in E. unfold ms. rewrite En. unfold courses, allows in *.
   assert (K := C _ (nth_those cs c)). assert (J := N _ (nth_those ns n)).
   assert (F' := F _ (nth_those cs c)). rewrite forallb_forall in F'. specialize (F' _ (nth_those ns n)).
   set (k := nth c cs _) in *. set (j := nth n ns _) in *. unfold of_client, of_node, keeps_pace in *.

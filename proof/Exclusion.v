@@ -84,13 +84,13 @@ Notation ms := (ms w).
 (* Node n has granted round r, and keeps the keys for at least l ms. *)
 Definition vote s n r l := exists a, In a (answers s) /\ a_node a = n /\ a_round a = r /\ a_vote a = true /\ l <= a_left a.
 (* Nothing was given up, and a validity of l ms is not over. *)
-Definition active s R l := ~ In (r_token R) (ended s) /\ client_clock w (r_client R) (now s) <= limit w R l.
+Definition active s R l := lengths w l = true /\ ~ In (r_token R) (ended s) /\ client_clock w (r_client R) (now s) <= limit w R l.
 (* What a node that granted keeps: the key, or a marker that makes it wait for as long. *)
 Definition kept s n R l x := exists g, r_start R <= g <= now s /\
   ((exists e, key s n x = Some (r_token R, e) /\ ms n g + l <= e) \/
    (lossy /\ (mark s n = Unmarked \/ exists q, mark s n = Quarantined q /\ ms n g + l <= q))).
 
-Definition supported s c r l := (length (members w c) < 2 * length (filter (voted s r l) (members w c)))%nat.
+Definition supported s c r l := lengths w l = true /\ (length (members w c) < 2 * length (filter (voted s r l) (members w c)))%nat.
 
 Record inv (s : state) : Prop := Inv {
   i_known : forall a, In a (answers s) -> exists R, find_round (a_round a) (rounds s) = Some R;
@@ -115,8 +115,8 @@ Qed.
 (* A key that was set after the start of a round is alive while the round's validity lasts. *)
 Lemma still_alive n R l s g e : active s R l -> r_start R <= g <= now s -> ms n g + l <= e -> ms n (now s) < e.
 Proof.
-  intros [_ A] H1 H2. unfold limit in A. assert (M := Hmono (r_client R) (r_start R) g ltac:(lia)).
-  assert (D := Hdrift (r_client R) n l g (now s) ltac:(lia) ltac:(lia)). lia.
+  intros [L [_ A]] H1 H2. unfold limit in A. assert (M := Hmono (r_client R) (r_start R) g ltac:(lia)).
+  assert (D := Hdrift (r_client R) n l g (now s) L ltac:(lia) ltac:(lia)). lia.
 Qed.
 
 (* Where a name is free and the node may vote, no lock on it is active. *)
@@ -144,7 +144,7 @@ Qed.
 Lemma inv_time s t : inv s -> now s <= t -> inv (at_time t s).
 Proof.
   intros I Ht. assert (M : forall R l, active (at_time t s) R l -> active s R l).
-  { intros R l [A B]. split; auto. simpl in B. assert (M := Hmono (r_client R) (now s) t Ht). lia. }
+  { intros R l [L [A B]]. split; [exact L|]. split; auto. simpl in B. assert (M := Hmono (r_client R) (now s) t Ht). lia. }
   constructor; try apply I.
   - intros r R H. destruct (i_past s I r R H) as [A [B C]]. simpl. repeat split; auto; lia.
   - intros n r R l x V F A X. destruct (i_kept s I n r R l x V F (M _ _ A) X) as [g [G K]]. exists g. split; [simpl; lia|exact K].
@@ -175,7 +175,7 @@ Proof. intros [b [H E]]. exists b. split; [now right|exact E]. Qed.
 
 Lemma supported_more s a c r l : supported s c r l -> supported (add_answer a s) c r l.
 Proof.
-  unfold supported. intros H. eapply Nat.lt_le_trans; [exact H|]. apply Nat.mul_le_mono_l, filter_more.
+  unfold supported. intros [L H]. split; [exact L|]. eapply Nat.lt_le_trans; [exact H|]. apply Nat.mul_le_mono_l, filter_more.
   intros n V. unfold voted in *. simpl. rewrite V. apply orb_true_r.
 Qed.
 
@@ -189,7 +189,7 @@ Proof.
   - intros b [<-|H]; [congruence|apply (i_bound s I); auto].
   - intros n r Q l x V. apply B in V. apply (i_kept s I); auto.
   - intros n r q P Q l k x V1 V2. apply B in V1, V2. apply (i_pair s I n r q); auto.
-  - intros h H. destruct (i_handle s I h H) as [r [Q [l [A [C [D [E G]]]]]]]. exists r, Q, l. repeat split; auto. now apply supported_more.
+  - intros h H. destruct (i_handle s I h H) as [r [Q [l [A [C [D [E G]]]]]]]. exists r, Q, l. split; [exact A|]. split; [exact C|]. split; [exact D|]. split; [exact E|]. now apply supported_more.
 Qed.
 
 (* A vote of a node that has all keys. *)
@@ -215,7 +215,7 @@ Proof.
     + assert (Q0 = R) by (simpl in F1; congruence). subst Q0. symmetry. apply (S p P0 j x); auto.
     + assert (P0 = R) by (simpl in F2; congruence). subst P0. apply (S q Q0 k x); auto.
     + apply (i_pair s I m q p Q0 P0 k j x); auto.
-  - intros h H. destruct (i_handle s I h H) as [q [Q [k [A [C [D [E G]]]]]]]. exists q, Q, k. repeat split; auto. now apply supported_more.
+  - intros h H. destruct (i_handle s I h H) as [q [Q [k [A [C [D [E G]]]]]]]. exists q, Q, k. split; [exact A|]. split; [exact C|]. split; [exact D|]. split; [exact E|]. now apply supported_more.
 Qed.
 
 (* A node writes keys, and keeps those of active votes. *)
@@ -245,7 +245,7 @@ Qed.
 Lemma inv_end s tok : inv s -> inv (add_end tok s).
 Proof.
   intros I. assert (M : forall R l, active (add_end tok s) R l -> active s R l).
-  { intros R l [A B]. split; auto. intros H. apply A. now right. }
+  { intros R l [L [A B]]. split; [exact L|]. split; auto. intros H. apply A. now right. }
   constructor; try apply I.
   - intros n r R l x V F A X. exact (i_kept s I n r R l x V F (M _ _ A) X).
   - intros n r q R Q l k x V1 V2 F1 F2 A1 A2. apply (i_pair s I n r q R Q l k x); auto.
@@ -363,14 +363,14 @@ Qed.
 Lemma inv_delete s n x tok : inv s -> In tok (ended s) -> inv (delete w n x tok s).
 Proof.
   intros I E. unfold delete. destruct (key s n x) as [[k z]|] eqn:K; auto. rewrite Hright, orb_false_r. destruct (k =? tok) eqn:T; auto.
-  apply Z.eqb_eq in T. subst k. apply inv_keys; auto. intros q Q k y e V FQ [A _] X KQ.
+  apply Z.eqb_eq in T. subst k. apply inv_keys; auto. intros q Q k y e V FQ [_ [A _]] X KQ.
   destruct (Nat.eq_dec y x) as [->|N]; [rewrite K in KQ; inversion KQ; subst; tauto|]. rewrite update_other by auto. exists e. split; auto. lia.
 Qed.
 
 Lemma inv_shorten s n x tok ttl : inv s -> In tok (ended s) -> inv (shorten w n x tok ttl s).
 Proof.
   intros I E. unfold shorten. destruct (key s n x) as [[k z]|] eqn:K; auto. destruct (k =? tok) eqn:T; auto.
-  apply Z.eqb_eq in T. subst k. apply inv_keys; auto. intros q Q k y e V FQ [A _] X KQ.
+  apply Z.eqb_eq in T. subst k. apply inv_keys; auto. intros q Q k y e V FQ [_ [A _]] X KQ.
   destruct (Nat.eq_dec y x) as [->|N]; [rewrite K in KQ; inversion KQ; subst; tauto|]. rewrite update_other by auto. exists e. split; auto. lia.
 Qed.
 
@@ -388,7 +388,7 @@ Qed.
 
 Lemma inv_admit s n : inv s -> (lossy -> quiet s = true) -> inv (set_mark n Fit s).
 Proof.
-  intros I H. apply inv_mark; auto. intros L q Q k x V FQ [A _] X K. exfalso. apply A, is_in_spec.
+  intros I H. apply inv_mark; auto. intros L q Q k x V FQ [_ [A _]] X K. exfalso. apply A, is_in_spec.
   apply H in L. unfold quiet in L. rewrite forallb_forall in L. apply L. unfold find_round in FQ. now apply find_some in FQ.
 Qed.
 
@@ -415,8 +415,8 @@ Lemma inv_decide s r k u f s' : inv s -> resumes_again s r = false -> decide w r
 Proof.
   intros I C. unfold decide, electorate. unfold resumes_again in C.
   destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. rewrite !Hright. set (l := worth_of R k).
-  destruct (majority w (members w (r_client R)) (voted s r l) && (u <=? limit w R l) && negb (is_in (r_token R) (ended s))) eqn:G; [|discriminate].
-  apply andb_prop in G as [G _]. apply andb_prop in G as [G1 G2]. apply majority_spec in G1. apply Z.leb_le in G2.
+  destruct (majority w (members w (r_client R)) (voted s r l) && (u <=? limit w R l) && negb (is_in (r_token R) (ended s)) && lengths w l) eqn:G; [|discriminate].
+  apply andb_prop in G as [G GL]. apply andb_prop in G as [G _]. apply andb_prop in G as [G1 G2]. apply majority_spec in G1. apply Z.leb_le in G2. assert (GS : supported s (r_client R) r l) by (split; [exact GL|exact G1]). clear G1 GL.
   assert (one : forall h, handle_of (r_client R) (r_token R) (handles s) = Some h -> In h (handles s) /\ h_client h = r_client R /\ h_token h = r_token R).
   { intros h H. unfold handle_of in H. apply find_some in H as [H1 H2]. apply is_handle_spec in H2. tauto. }
   assert (P : (forall h, handle_of (r_client R) (r_token R) (handles s) = Some h -> inv (put (r_client R) (r_token R) u s))).
@@ -505,10 +505,10 @@ Proof.
   destruct (i_handle _ I h H1) as [r [R [l [R1 [R2 [R3 [R4 R5]]]]]]].
   destruct (i_handle _ I g G1) as [q [Q [k [Q1 [Q2 [Q3 [Q4 Q5]]]]]]].
   assert (T : h_token h = h_token g).
-  { unfold supported in *. rewrite (Hsame (h_client g) (h_client h)) in Q5.
+  { destruct R5 as [Rl R5]. destruct Q5 as [Ql Q5]. rewrite (Hsame (h_client g) (h_client h)) in Q5.
     destruct (majorities_meet _ _ _ R5 Q5) as [n [_ [N1 N2]]]. apply voted_vote in N1, N2.
     assert (r_token R = r_token Q); [|congruence].
-    apply (i_pair _ I n r q R Q l k x); auto; unfold active; simpl; try split; try congruence; rewrite ?R3, ?Q3, ?R2, ?Q2, ?H2, ?G2, ?H3, ?G3; auto; lia. }
+    apply (i_pair _ I n r q R Q l k x); auto; unfold active; simpl; try (split; [assumption|split]); try congruence; rewrite ?R3, ?Q3, ?R2, ?Q2, ?H2, ?G2, ?H3, ?G3; auto; lia. }
   split; [congruence|]. assert (h = g) by (apply (i_one _ I); auto). congruence.
 Qed.
 
@@ -521,9 +521,9 @@ Proof.
   intros E Ht Va Xa. assert (I := inv_run tr init s inv_init E). apply (inv_time s t) in I; auto.
   apply valid_handle in Va as [h [H1 [H2 [H3 [H4 H5]]]]].
   destruct (i_handle _ I h H1) as [r [R [l [R1 [R2 [R3 [R4 R5]]]]]]]. rewrite H2 in *. rewrite H3 in *.
-  exists (filter (voted (at_time t s) r l) (members w c)). split; [intros n N; now apply filter_In in N|]. split; [exact R5|].
+  destruct R5 as [Rl R5]. exists (filter (voted (at_time t s) r l) (members w c)). split; [intros n N; now apply filter_In in N|]. split; [exact R5|].
   intros n N. apply filter_In in N as [_ N]. apply voted_vote in N.
-  assert (A : active (at_time t s) R l) by (unfold active; simpl; rewrite R2, R3; split; auto; lia). rewrite <- R2 in Xa.
+  assert (A : active (at_time t s) R l) by (unfold active; simpl; rewrite R2, R3; split; [exact Rl|split; auto; lia]). rewrite <- R2 in Xa.
   destruct (i_kept _ I n r R l x N R1 A Xa) as [g [G [[e [K1 K2]]|[L M]]]].
   - left. exists e. rewrite R2 in K1. split; auto. exact (still_alive n R l _ g e A G K2).
   - right. split; auto. simpl in M. destruct M as [M|[z [M _]]]; rewrite M; discriminate.

@@ -37,6 +37,7 @@ Record world := World {
   guarded : nat -> bool;          (* the client uses the restart guard *)
   names : Z -> list nat;          (* the names of the lock that an attempt with this token asks for *)
   max_ttl : Z;                    (* in ms *)
+  lengths : Z -> bool;            (* the times in ms for which locks are confirmed: TTLs, and what Resume or Check found left *)
   drift : Z -> Z;                 (* the allowance for a TTL in ms, in ns *)
   clamp : Z;                      (* how far a node believes a client's time, in µs *)
   node_clock : nat -> Z -> Z;     (* of a node, in ns, by real time *)
@@ -277,7 +278,7 @@ Definition decide r worth until fence s :=
       let c := r_client R in let tok := r_token R in
       let l := worth_of R worth in
       let from := if wrong w ValidityFromAnswer then client_clock w c (now s) + l * MS - drift w l else limit R l in
-      if majority (electorate s c r) (voted s r l) && (until <=? from) && negb (is_in tok (ended s)) then
+      if majority (electorate s c r) (voted s r l) && (until <=? from) && negb (is_in tok (ended s)) && lengths w l then
         match r_kind R, handle_of c tok (handles s) with
         | Acquiring, None =>
             if taken tok (handles s) || is_in tok (claims s) || (until <? client_clock w c (now s)) then None   (* too late *)
@@ -408,8 +409,8 @@ Fixpoint run s tr : option state :=
 
 (* A client's clock is monotonic. *)
 Definition monotonic := forall c t0 t1, t0 <= t1 -> client_clock w c t0 <= client_clock w c t1.
-(* While a client measures a TTL less its allowance, a node measures less than the TTL. *)
-Definition within_drift := forall c n ttl t0 t1, t0 <= t1 ->
+(* Of each time for which locks are confirmed: while a client measures it less its allowance, a node measures less than it. *)
+Definition within_drift := forall c n ttl t0 t1, lengths w ttl = true -> t0 <= t1 ->
   client_clock w c t1 - client_clock w c t0 <= ttl * MS - drift w ttl -> ms n t1 < ms n t0 + ttl.
 
 End Model.

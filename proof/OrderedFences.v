@@ -107,7 +107,7 @@ Proof.
 Qed.
 
 Lemma active_time s t R l : now s <= t -> active w (at_time t s) R l -> active w s R l.
-Proof. intros Ht [A B]. split; auto. simpl in B. assert (M := Hmono (r_client R) (now s) t Ht). lia. Qed.
+Proof. intros Ht [L [A B]]. split; [exact L|]. split; auto. simpl in B. assert (M := Hmono (r_client R) (now s) t Ht). lia. Qed.
 
 Lemma o_time s t : oinv s -> now s <= t -> oinv (at_time t s).
 Proof.
@@ -308,7 +308,7 @@ Qed.
 Lemma o_decide s r k u f s' : oinv s -> inv s' -> decide w r k u f s = Some s' -> oinv s'.
 Proof.
   intros I J. unfold decide, electorate. rewrite !Hright. destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate].
-  destruct (_ && _ && negb _) eqn:G; [|discriminate]. apply andb_prop in G as [G G3]. apply andb_prop in G as [_ G2].
+  destruct (_ && _ && negb _ && _) eqn:G; [|discriminate]. apply andb_prop in G as [G GL]. apply andb_prop in G as [G G3]. apply andb_prop in G as [_ G2].
   apply Z.leb_le in G2. assert (G4 : u <= limit w R (worth_of R k)) by exact G2. clear G2. rewrite negb_true_iff, is_in_false in G3.
   assert (P : forall c tok v s0, s0 = put c tok v s -> inv s0 -> oinv s0) by (intros c tok v s0 -> H; eapply o_same; eauto; reflexivity).
   destruct (r_kind R) eqn:K, (handle_of (r_client R) (r_token R) (handles s)); try discriminate.
@@ -324,7 +324,7 @@ Proof.
       apply (stands_spec w Hright) in Na as [x [U1 [U2 U3]]]. apply (stands_spec w Hright) in Nb as [v [V1 [V2 _]]].
       destruct (o_number s I n _ v V1) as [q [Q' [H1 [H2 [H3 H4]]]]].
       assert (q = r) by (apply (o_one s I q r Q' R); auto). subst q. assert (Q' = R) by congruence. subst Q'.
-      assert (A : active w s R (r_ttl R)). { split; auto. unfold worth_of in G4. rewrite K in G4. lia. }
+      assert (A : active w s R (r_ttl R)). { unfold worth_of in G4, GL. rewrite K in G4, GL. split; [exact GL|split; [auto|lia]]. }
       destruct (o_latest s I n r R a H4 F K A N S v V1) as [B1 B2]. assert (Fa < v) by (destruct U3 as [<-|U3]; auto). lia.
   - destruct (_ || _); [|discriminate]. intros E; inversion E; subst. eapply P; eauto.
   - intros E; inversion E; subst. eapply P; eauto.
@@ -350,7 +350,7 @@ Proof.
   - rewrite Hright. intros E. eapply o_decide; eauto.
   - destruct (valid _ _ _ _ _); [|discriminate]. intros E; inversion E; subst; auto.
   - destruct (valid _ _ _ _ _); [|discriminate]. intros E; inversion E; subst. eapply o_same; eauto; reflexivity.
-  - intros E; inversion E; subst. eapply o_same; eauto; try reflexivity. intros R l [A B]. split; auto. intros H. apply A. now right.
+  - intros E; inversion E; subst. eapply o_same; eauto; try reflexivity. intros R l [L [A B]]. split; [exact L|]. split; auto. intros H. apply A. now right.
   - destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. intros E; inversion E; subst. destruct (r_kind R) eqn:K.
     + eapply o_acquire; eauto; [exact (not_executed w tolerated s n r R hint edge Honce P F K)|exact (not_ahead s n r R hint edge P F K)].
     + eapply o_extend; eauto.

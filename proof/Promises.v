@@ -9,8 +9,8 @@ Open Scope Z_scope.
 Definition assuming (l : list assumption) (a : assumption) := negb (existsb (fun b => if assumption_eq a b then true else false) l).
 
 (* The hypotheses on the lock and on its surroundings.
-   right: it makes none of the mistakes. monotonic: clients' clocks are not set back. within_drift: while a client measures a TTL less its
-   allowance, a node measures less than the TTL. same_nodes: all clients are configured with the same nodes. *)
+   right: it makes none of the mistakes. monotonic: clients' clocks are not set back. within_drift: while a client measures a time for
+   which locks are confirmed less its allowance, a node measures less than that time. same_nodes: all clients are configured with the same nodes. *)
 Definition as_described w := right w /\ monotonic w /\ within_drift w /\ same_nodes w.
 Definition all_guarded w := forall c, guarded w c = true.
 

@@ -21,11 +21,11 @@ Definition two_names tok := if tok =? 400 then [0; 1]%nat else if tok =? 500 the
 
 (* Three nodes, no guard, the longest TTL is a second, and all clocks show real time. *)
 Definition three := [0; 1; 2]%nat.
-Definition plain m := World (fun _ => three) (fun _ => false) two_names 1000 allowance 250000 (clocks []) (clocks []) m.
-Definition guarded_world m := World (fun _ => three) (fun _ => true) two_names 1000 allowance 250000 (clocks []) (clocks []) m.
-Definition with_clocks cs ns w := World (members w) (guarded w) (names w) (max_ttl w) (drift w) (clamp w) ns cs (wrong w).
-Definition with_members f w := World f (guarded w) (names w) (max_ttl w) (drift w) (clamp w) (node_clock w) (client_clock w) (wrong w).
-Definition with_guard f w := World (members w) f (names w) (max_ttl w) (drift w) (clamp w) (node_clock w) (client_clock w) (wrong w).
+Definition plain m := World (fun _ => three) (fun _ => false) two_names 1000 (fun _ => true) allowance 250000 (clocks []) (clocks []) m.
+Definition guarded_world m := World (fun _ => three) (fun _ => true) two_names 1000 (fun _ => true) allowance 250000 (clocks []) (clocks []) m.
+Definition with_clocks cs ns w := World (members w) (guarded w) (names w) (max_ttl w) (lengths w) (drift w) (clamp w) ns cs (wrong w).
+Definition with_members f w := World f (guarded w) (names w) (max_ttl w) (lengths w) (drift w) (clamp w) (node_clock w) (client_clock w) (wrong w).
+Definition with_guard f w := World (members w) f (names w) (max_ttl w) (lengths w) (drift w) (clamp w) (node_clock w) (client_clock w) (wrong w).
 
 (* Who holds which token at an instant after a run. None: the run is not possible. *)
 Definition holders w tolerated tr t := match run w tolerated init tr with
