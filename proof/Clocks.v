@@ -7,8 +7,9 @@ Open Scope Z_scope.
 (* 1 % of a TTL in ms, and 2 ms. The margin for late timers only ends a lock earlier. *)
 Definition allowance ttl := ttl * 10000 + 2000000.
 
-(* In any interval a node's clock measures at most 100/99 of what a client's clock measures, and 1 ms. So the rates
-   of a client's and of a node's clock differ by less than 1 %, and nothing sets a node's clock forward by more than 1 ms. *)
+(* In any interval a node's clock measures at most 100/99 of what a client's clock measures, and 1 ms. So the rates of a client's and of a
+   node's clock differ by less than 1 %, and in no interval do a node's steps forward add up to more than 1 ms. This suffices for every TTL.
+   Longer times alone allow larger steps: see thirty_seconds_allow_300_ms in Assumptions.v. *)
 Definition rates_differ_by_less_than_1_percent w := forall c n t0 t1, t0 <= t1 ->
   99 * (node_clock w n t1 - node_clock w n t0) <= 100 * (client_clock w c t1 - client_clock w c t0) + 99 * MS.
 
