@@ -1,4 +1,4 @@
-(* Reads traces, one event a line, and accepts or rejects each. The format is in README.md of proof/.
+(* Reads traces, one event a line, and accepts or rejects each. The format is in README.md of this folder.
 
    A trace is accepted only if the function [check] of Checker.v accepts its events, and that function is proved. This program is not.
    It translates lines to events, follows them to name the line and the reason of a rejection, and rejects more than the proof asks for:
