@@ -189,6 +189,28 @@ func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
 	}
 }
 
+// All listen when a hold of more than a second ends, and few of them try.
+func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
+	late.LeaveOut(t, "it counts attempts")
+	t.Parallel()
+	const n, hold = 60, 1100 * time.Millisecond
+	inBubble(t, 3, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		var all []*Locker
+		for range n {
+			all = append(all, fl.process().locker())
+		}
+		r := race{hold: hold}
+		r.run(all, 1, 2*n*hold)
+		attempts := float64(fl.count("SET")) / float64(3*len(r.who))
+		_, turns := r.turns(n)
+		fl.t.Logf("%d holds, %.1f attempts each; turns %v", len(r.who), attempts, turns)
+		require.Greater(fl.t, len(r.who), n*18/10)
+		require.Less(fl.t, attempts, float64(n))
+		require.NoError(fl.t, r.h.overlap())
+	})
+}
+
 // Others wait for the name that most contend for. A release of the other name does not take the time from them.
 func TestWhoWaitsForSeveralNamesLeavesEachItsTime(t *testing.T) {
 	late.LeaveOut(t, "it counts the turns of processes that are equally far away")

@@ -185,11 +185,15 @@ func (c *channel) heardLocked(r release) {
 	case rest > 0 && len(w.names) == 1:
 		w.restLocked(rest)
 	case other:
-		at := c.firstAt.Add(s.delay(waited, draw()))
-		if len(w.names) > 1 {
-			at = max(at, w.look.due) // it owes others the time for another name
+		d, tries := s.delay(waited, draw())
+		switch at := c.firstAt.Add(d); {
+		case !tries:
+			w.planLocked(0)
+		case len(w.names) > 1:
+			w.planLocked(max(at, w.look.due)) // it owes others the time for another name
+		default:
+			w.planLocked(at)
 		}
-		w.planLocked(at)
 	}
 }
 

@@ -103,15 +103,15 @@ func (t *turn) hear(now clock.Instant, r release) {
 	}
 }
 
-// delay returns how long after a release a process waits that has waited for so long. drawn are two random
-// numbers in [0, 1).
-func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
+// delay returns how long after a release a process tries that has waited for so long, and whether it does. drawn are two
+// random numbers in [0, 1).
+func (t *turn) delay(waited time.Duration, drawn [2]float64) (d time.Duration, tries bool) {
 	waiters := float64(cmp.Or(t.waiters, t.guess))
 	if t.waiters == 0 && waited >= maxRest {
 		waiters = max(waiters, firstGuess)
 	}
 	if waiters <= 1 {
-		return t.slot() // no other process waits
+		return t.slot(), true // no other process waits
 	}
 	rank := 1 + drawn[0]*waiters
 	if t.longest > 0 {
@@ -125,7 +125,7 @@ func (t *turn) delay(waited time.Duration, drawn [2]float64) time.Duration {
 		}
 		rank = min(rank, older)
 	}
-	return min(maxRest, max(t.slot(), time.Duration(rank*float64(t.least()))))
+	return min(maxRest, max(t.slot(), time.Duration(rank*float64(t.least())))), rank <= mostTry
 }
 
 // least returns the shortest slot: an attempt is over before the next one begins.
@@ -139,7 +139,8 @@ const maxTrip = 4 * minSlot
 
 // afterOwn returns how long this process waits after its own release: it leaves at least one slot.
 func (t *turn) afterOwn(drawn [2]float64) time.Duration {
-	return max(t.least(), t.delay(0, drawn))
+	d, _ := t.delay(0, drawn)
+	return max(t.least(), d)
 }
 
 // ownTurn records a turn of this process.
@@ -197,6 +198,10 @@ const (
 	crowd = 8
 	near  = 0.75
 )
+
+// At most about so many processes try after a release. After a hold that takes longer than their slots all others would do so
+// in vain. If none of these comes, a poll finds that the name is free.
+const mostTry = 2 * crowd
 
 // The bounds of a rest. Not to listen for a shorter time costs more than to listen.
 const (

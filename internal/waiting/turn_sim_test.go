@@ -115,19 +115,39 @@ func (f *fleet) try(p *rival, in time.Duration) {
 	})
 }
 
+// poll plans a poll of a process, in place of its next attempt.
+func (f *fleet) poll(p *rival, in time.Duration) {
+	p.plan++
+	plan := p.plan
+	f.after(in+f.trip(p), func() {
+		switch {
+		case !p.waiting || p.plan != plan:
+		case f.holder == nil:
+			f.try(p, f.trip(p))
+		default:
+			f.poll(p, f.pollPause())
+		}
+	})
+}
+
 func (f *fleet) execute(p *rival, plan int) {
 	f.attempts++
 	if !p.waiting {
 		return
 	}
 	if f.holder != nil {
-		if p.heard {
+		heard := p.heard
+		if heard {
 			p.turn.refused()
 		}
 		p.heard = false
 		f.after(f.trip(p), func() {
-			if p.waiting && p.plan == plan { // no release was announced meanwhile
-				f.try(p, f.pollPause())
+			switch {
+			case !p.waiting || p.plan != plan: // another release was announced meanwhile
+			case heard:
+				f.try(p, MinForeignPause+time.Duration(f.rand.Float64()*float64(MaxForeignPause-MinForeignPause)))
+			default:
+				f.poll(p, f.pollPause())
 			}
 		})
 		return
@@ -199,14 +219,7 @@ func (f *fleet) rests(p *rival) bool {
 	}
 	p.turn.missed(d)
 	p.restUntil = f.now + d
-	f.try(p, time.Hour)
-	f.after(d+f.trip(p)+f.trip(p)+f.trip(p), func() {
-		if f.holder == nil {
-			f.after(f.trip(p), func() { f.try(p, 0) })
-			return
-		}
-		f.try(p, f.pollPause())
-	})
+	f.poll(p, d+f.trip(p)+f.trip(p))
 	return true
 }
 
@@ -224,7 +237,11 @@ func (f *fleet) hear(p *rival, r release) {
 	if !p.waiting || f.rests(p) {
 		return
 	}
-	f.try(p, min(p.turn.delay(f.now-p.joined, f.draws()), time.Second))
+	if d, tries := p.turn.delay(f.now-p.joined, f.draws()); tries {
+		f.try(p, d)
+	} else {
+		f.poll(p, f.pollPause())
+	}
 }
 
 // trip returns how long a message takes from a process to the server, or back.
@@ -297,6 +314,23 @@ func TestManyProcessesOnOneNameAreNoHerd(t *testing.T) {
 			require.LessOrEqual(t, s.longest, c.least.longest)
 			require.LessOrEqual(t, s.messages, c.least.messages)
 		})
+	}
+}
+
+// A hold may take longer than the slots of all that listen. So few try after it all the same, and the name is free for a short time.
+func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
+	for _, hold := range []time.Duration{250 * time.Millisecond, 1100 * time.Millisecond, 5 * time.Second} {
+		for _, n := range []int{50, 150} {
+			f := newFleet(n)
+			f.work = func() time.Duration { return hold }
+			f.run(time.Duration(6*n) * hold)
+			s := f.summary()
+			t.Logf("%v, %d processes: %+v", hold, n, s)
+			require.LessOrEqual(t, s.attempts, 26.0)
+			require.GreaterOrEqual(t, s.holds, 6*n*19/20)
+			require.GreaterOrEqual(t, s.jain, 0.93)
+			require.LessOrEqual(t, s.longest, time.Duration(3*n)*hold)
+		}
 	}
 }
 

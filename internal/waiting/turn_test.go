@@ -48,14 +48,14 @@ func queued(step time.Duration, waiters int) *turn {
 func TestTheOneThatHasWaitedForLongestTriesAtOnceAndTheOthersInTheirTurn(t *testing.T) {
 	tr := queued(5*time.Millisecond, 20)
 	last := [2]float64{0.999, 0.999}
-	require.Zero(t, tr.delay(100*time.Millisecond, last))
-	require.Zero(t, tr.delay(time.Hour, last))
-	require.InDelta(t, 3*minSlot, tr.delay(95*time.Millisecond, last), 2)
-	require.InDelta(t, 7*minSlot, tr.delay(90*time.Millisecond, last), 2)
+	require.Zero(t, delayOf(tr, 100*time.Millisecond, last))
+	require.Zero(t, delayOf(tr, time.Hour, last))
+	require.InDelta(t, 3*minSlot, delayOf(tr, 95*time.Millisecond, last), 2)
+	require.InDelta(t, 7*minSlot, delayOf(tr, 90*time.Millisecond, last), 2)
 	few := queued(5*time.Millisecond, 5)
-	require.Zero(t, few.delay(100*time.Millisecond, last))
-	require.InDelta(t, minSlot, few.delay(60*time.Millisecond, last), 2)
-	require.InDelta(t, 3*minSlot, few.delay(20*time.Millisecond, last), 2)
+	require.Zero(t, delayOf(few, 100*time.Millisecond, last))
+	require.InDelta(t, minSlot, delayOf(few, 60*time.Millisecond, last), 2)
+	require.InDelta(t, 3*minSlot, delayOf(few, 20*time.Millisecond, last), 2)
 }
 
 // Where many wait, only those listen that have waited for three quarters of the longest wait.
@@ -69,7 +69,7 @@ func TestWhoIsFarFromItsTurnRests(t *testing.T) {
 	require.Zero(t, (&turn{waiters: 1000, before: 1000}).rest(0, [2]float64{}), "no release has said an age")
 	require.Zero(t, (&turn{waiters: 1000, longest: time.Hour}).rest(0, [2]float64{}), "one message alone may be wrong")
 	require.Equal(t, maxRest, (&turn{waiters: 1000, before: 1000, longest: time.Hour}).rest(0, [2]float64{}))
-	require.Equal(t, maxRest, (&turn{waiters: maxWaiters}).delay(0, [2]float64{0.9, 0}))
+	require.Equal(t, maxRest, delayOf(&turn{waiters: maxWaiters}, 0, [2]float64{0.9, 0}))
 }
 
 // Whoever rests hears of no release for a while.
@@ -97,32 +97,32 @@ func TestTheLongestWaitGrowsWithTime(t *testing.T) {
 // Those before it may be gone. So each waiter also draws a time, and the first of those comes soon.
 func TestAWaiterTriesAtTheLatestInTheTimeThatItDraws(t *testing.T) {
 	tr := queued(5*time.Millisecond, 20)
-	require.Equal(t, minSlot, tr.delay(0, [2]float64{0, 0}))
-	require.Equal(t, 11*minSlot, tr.delay(0, [2]float64{0.5, 0}))
-	require.Zero(t, new(turn).delay(0, [2]float64{0.5, 0}), "it knows of no other process")
+	require.Equal(t, minSlot, delayOf(tr, 0, [2]float64{0, 0}))
+	require.Equal(t, 11*minSlot, delayOf(tr, 0, [2]float64{0.5, 0}))
+	require.Zero(t, delayOf(new(turn), 0, [2]float64{0.5, 0}), "it knows of no other process")
 	require.Equal(t, minSlot, new(turn).afterOwn([2]float64{}), "after its own release it leaves one slot")
-	require.Equal(t, 5*minSlot, (&turn{waiters: 8}).delay(time.Hour, [2]float64{0.5, 0}))
+	require.Equal(t, 5*minSlot, delayOf(&turn{waiters: 8}, time.Hour, [2]float64{0.5, 0}))
 }
 
 // A thousand waiters that came together have all waited equally long: none of them may try at once.
 func TestWhereManyHaveWaitedEquallyLongEachDrawsItsTime(t *testing.T) {
 	tr := queued(0, 1000)
-	require.InDelta(t, float64(500*minSlot), float64(tr.delay(100*time.Millisecond, [2]float64{0.9, 0.5})), float64(20*minSlot))
+	require.InDelta(t, float64(500*minSlot), float64(delayOf(tr, 100*time.Millisecond, [2]float64{0.9, 0.5})), float64(20*minSlot))
 }
 
 // The right to count subscribers may be missing.
 func TestWhoIsRefusedGuessesThatMoreWait(t *testing.T) {
 	var tr turn
 	last := [2]float64{0.5, 0}
-	require.Zero(t, tr.delay(0, last))
+	require.Zero(t, delayOf(&tr, 0, last))
 	for n := 1; n < 12; n++ {
 		tr.refused()
-		require.Equal(t, minSlot+time.Duration(min(1<<n, minBound))*minSlot/2, tr.delay(0, last), n)
+		require.Equal(t, minSlot+time.Duration(min(1<<n, minBound))*minSlot/2, delayOf(&tr, 0, last), n)
 	}
 	for range 12 {
 		tr.granted()
 	}
-	require.Zero(t, tr.delay(0, last))
+	require.Zero(t, delayOf(&tr, 0, last))
 
 	many := queued(5*time.Millisecond, 0) // the longest wait is 20 times as long as a hold
 	for range 12 {
@@ -140,10 +140,10 @@ func TestWhoIsRefusedGuessesThatMoreWait(t *testing.T) {
 func TestWhereNobodyIsCountedNotAllTryAtOnceAfterALongHold(t *testing.T) {
 	var tr turn
 	tr.hear(1, release{})
-	require.Zero(t, tr.delay(time.Millisecond, [2]float64{0.5}))
-	require.Equal(t, minSlot+firstGuess*minSlot/2, tr.delay(time.Minute, [2]float64{0.5}))
+	require.Zero(t, delayOf(&tr, time.Millisecond, [2]float64{0.5}))
+	require.Equal(t, minSlot+firstGuess*minSlot/2, delayOf(&tr, time.Minute, [2]float64{0.5}))
 	tr.hear(2, release{waiters: 1})
-	require.Zero(t, tr.delay(time.Minute, [2]float64{0.5}), "it is known")
+	require.Zero(t, delayOf(&tr, time.Minute, [2]float64{0.5}), "it is known")
 }
 
 // An attempt is to be over before the next one begins, but one from far away may not delay all.
@@ -166,7 +166,7 @@ func TestAProcessThatHasHadMoreThanItsShareLeavesTheOthersMoreTime(t *testing.T)
 		tr.ownTurn()
 		require.Equal(t, max(minSlot, tr.slot()), tr.afterOwn(none))
 		tr.otherTurns(1)
-		require.Equal(t, max(minSlot, tr.slot()), tr.delay(time.Hour, none), "also after a release of another one")
+		require.Equal(t, max(minSlot, tr.slot()), delayOf(&tr, time.Hour, none), "also after a release of another one")
 		slots = append(slots, tr.slot().Truncate(minSlot)/minSlot)
 	}
 	require.Equal(t, []time.Duration{0, 0, 0, 0, 1, 3, 6, 13, 26, 51, 64, 64}, slots)
@@ -190,4 +190,10 @@ func TestAProcessThatHasHadMoreThanItsShareLeavesTheOthersMoreTime(t *testing.T)
 	forged := turn{waiters: maxWaiters, before: 2, ahead: maxAhead}
 	forged.otherTurns(4)
 	require.InDelta(t, maxAhead-1, forged.ahead, 0.1, "no message alone says much")
+}
+
+// delayOf returns how long a process waits before it tries, if it does.
+func delayOf(t *turn, waited time.Duration, drawn [2]float64) time.Duration {
+	d, _ := t.delay(waited, drawn)
+	return d
 }
