@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -21,7 +22,8 @@ import (
 //
 // It returns nil if the lock is held; Remaining then returns for how long. It returns a *LostError if a
 // quorum says that the lock is not held, and the lock ends. It returns an error that matches
-// ErrNoQuorum, ErrQuarantined or the cause of ctx if too few nodes answered, and the lock is unchanged.
+// ErrNoQuorum, ErrQuarantined or the cause of ctx if too few nodes answered, and the lock is unchanged. After
+// Locker.Close has stopped waiting that is ErrClosed.
 // If the lock had ended before, Check returns the reason.
 func (lk *Lock) Check(ctx context.Context) error {
 	if !lk.isHeld() {
@@ -85,6 +87,8 @@ func (lk *Lock) shortenOrEnd(r *vote.Round) error {
 		lost := lk.loss()
 		lost.Holder, lost.end.asks = lk.successor(r), false
 		lk.end(lost, undoKeys)
+	case !ok && errors.Is(lk.contextCause(), ErrClosed):
+		return lk.named(ErrClosed) // Close ends what its nodes have not answered
 	case !ok:
 		return withOp("check", faultError(r))
 	default:

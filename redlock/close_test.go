@@ -171,19 +171,26 @@ func TestACloseThatGivesUpEndsTheOtherCallsWithItsError(t *testing.T) {
 
 // Close does not wait for what only asks. That ends with the nodes.
 func TestAQuestionThatCloseEndsSaysSo(t *testing.T) {
-	for name, ask := range map[string]func(*Locker) error{
-		"Healthy": func(l *Locker) error { return l.Healthy(bg) },
-		"Inspect": func(l *Locker) error { return second(l.Inspect(bg, "a")) },
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	for name, ask := range map[string]func(*Locker, *Lock) error{
+		"Healthy": func(l *Locker, _ *Lock) error { return l.Healthy(bg) },
+		"Inspect": func(l *Locker, _ *Lock) error { return second(l.Inspect(bg, "a")) },
+		"Check":   func(_ *Locker, k *Lock) error { return k.Check(bg) },
+		"Extend":  func(_ *Locker, k *Lock) error { return k.Extend(bg, time.Hour) },
 	} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
-			require.NoError(fl.t, l.Healthy(bg)) // it has connected
+			k := take(fl.t, l, "a", time.Minute)
+			fl.answered()
 			fl.each(func(m *fakeredis.Master) { m.Freeze() })
 			asked := make(chan error, 1)
-			go func() { asked <- ask(l) }()
+			go func() { asked <- ask(l, k) }()
 			synctest.Wait()
-			require.NoError(fl.t, l.Close(bg))
-			require.Equal(fl.t, ErrClosed, <-asked, name)
+			require.ErrorContains(fl.t, l.Close(over), "still held")
+			err := <-asked
+			require.ErrorIs(fl.t, err, ErrClosed, name)
+			require.NotErrorIs(fl.t, err, ErrNoQuorum, name)
 		})
 	}
 }

@@ -99,14 +99,14 @@ func (x *extension) failure() error {
 	lk, now := x.lock, x.lock.l.now()
 	lk.mu.Lock()
 	gone, lost := !lk.lease.Held(), !lk.lease.Valid(now)
-	stopped := lk.stopReasonLocked()
+	ended, stopped := lk.ctx.cause != nil, lk.stopReasonLocked()
 	lk.mu.Unlock()
 	switch {
 	case gone:
 		return lk.endError()
 	case lost:
 		return lk.loss()
-	case x.round.Won():
+	case x.round.Won() || ended:
 		return stopped
 	}
 	return votesError(x.round, ErrNoQuorum)
