@@ -193,26 +193,59 @@ func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
 func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 	late.LeaveOut(t, "it counts attempts")
 	t.Parallel()
-	const n, hold = 40, 1100 * time.Millisecond
-	inBubble(t, 3, func(fl *testbed) {
-		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
-		var all []*Locker
-		for range n {
-			all = append(all, fl.process().locker())
-		}
-		r := race{hold: hold}
-		var ended sync.WaitGroup
-		ended.Go(func() { r.run(all, 1, 3*n*hold) })
-		pass(2 * n * hold) // at first all have waited for as long
-		before := fl.count("SET")
-		ended.Wait()
-		attempts := float64(fl.count("SET")-before) / float64(3*n)
-		_, turns := r.turns(n)
-		fl.t.Logf("%d holds, %.1f attempts for each of the last %d; turns %v", len(r.who), attempts, n, turns)
-		require.Greater(fl.t, len(r.who), n*27/10)
-		require.Less(fl.t, attempts, 21.0)
-		require.NoError(fl.t, r.h.overlap())
-	})
+	const n = 40
+	for _, hold := range []time.Duration{time.Second, 1100 * time.Millisecond} {
+		inBubble(t, 3, func(fl *testbed) {
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+			var all []*Locker
+			for range n {
+				all = append(all, fl.process().locker())
+			}
+			r := race{hold: hold}
+			var ended sync.WaitGroup
+			ended.Go(func() { r.run(all, 1, 3*n*hold) })
+			pass(2 * n * hold) // at first all have waited for as long
+			before := fl.count("SET")
+			ended.Wait()
+			attempts := float64(fl.count("SET")-before) / float64(3*n)
+			_, turns := r.turns(n)
+			fl.t.Logf("%d holds, %.1f attempts for each of the last %d; turns %v", len(r.who), attempts, n, turns)
+			require.Greater(fl.t, len(r.who), n*27/10)
+			require.Less(fl.t, attempts, 21.0)
+			require.NoError(fl.t, r.h.overlap())
+		})
+	}
+}
+
+// Others listen and do not come, because they wait for another name, too. So those that come have more than what looks like
+// their share, and each leaves the others the longest slots. They take turns all the same.
+func TestWhoListensAndDoesNotComeTakesNoTurnsFromOthers(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of two processes of which one is farther away")
+	t.Parallel()
+	for _, hold := range []time.Duration{300 * time.Millisecond, waiting.Linger * 6 / 5} {
+		inBubble(t, 3, func(fl *testbed) {
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
+			other := take(fl.t, fl.process().locker(), "b", time.Hour)
+			ctx, cancel := context.WithCancel(bg)
+			var listeners sync.WaitGroup
+			for range 3 {
+				l := fl.process().locker()
+				listeners.Go(func() {
+					_, err := l.AcquireAll(ctx, []string{"a", "b"}, time.Minute)
+					assert.ErrorIs(fl.t, err, context.Canceled)
+				})
+			}
+			r := race{hold: hold}
+			r.run([]*Locker{fl.process().locker(), fl.process().far(2 * time.Millisecond)}, 1, 150*hold)
+			row, turns := r.turns(2)
+			fl.t.Logf("holds of %v: %v, longest row %d", hold, turns, row)
+			require.Greater(fl.t, slices.Min(turns), len(r.who)/3)
+			require.LessOrEqual(fl.t, row, 10)
+			cancel()
+			listeners.Wait()
+			require.NoError(fl.t, other.Release(bg))
+		})
+	}
 }
 
 // Others wait for the name that most contend for. A release of the other name does not take the time from them.

@@ -104,7 +104,7 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 		p.holdBegins(now, time.Millisecond) // of the same streak
 		return until.Sub(p.releasedAt)
 	}
-	for _, slots := range []int{1, 1, 1, 4, 16, 64, 64} {
+	for _, slots := range []int{1, 1, 2, 8, 20, 68, 68} {
 		require.Equal(t, time.Duration(slots)*minSlot, yields())
 	}
 	require.NotZero(t, p.waited, "an age of 0 would be unknown")

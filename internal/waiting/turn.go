@@ -137,10 +137,11 @@ func (t *turn) took(d time.Duration) { t.trip += (d - t.trip) / 8 }
 // maxTrip bounds the slots of a process that is far away.
 const maxTrip = 4 * minSlot
 
-// afterOwn returns how long this process waits after its own release: it leaves at least one slot.
+// afterOwn returns how long this process waits after its own release: longer than it would after another's, because others
+// may be as far ahead, and farther away.
 func (t *turn) afterOwn(drawn [2]float64) time.Duration {
 	d, _ := t.delay(0, drawn)
-	return max(t.least(), d)
+	return d + max(t.least(), min(t.slot(), maxTrip))
 }
 
 // ownTurn records a turn of this process.
@@ -224,5 +225,5 @@ func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
 	if d < minRest {
 		return 0
 	}
-	return min(d, maxRest)
+	return min(d, maxRest*3/4+time.Duration(drawn[1]*float64(maxRest/4))) // not all subscribe again at once
 }

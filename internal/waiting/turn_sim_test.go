@@ -319,7 +319,7 @@ func TestManyProcessesOnOneNameAreNoHerd(t *testing.T) {
 
 // A hold may take longer than the slots of all that listen. So few try after it all the same, and the name is free for a short time.
 func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
-	for _, hold := range []time.Duration{250 * time.Millisecond, 1100 * time.Millisecond, 5 * time.Second} {
+	for _, hold := range []time.Duration{250 * time.Millisecond, time.Second, 1100 * time.Millisecond, 5 * time.Second} {
 		for _, n := range []int{50, 150} {
 			f := newFleet(n)
 			f.work = func() time.Duration { return hold }

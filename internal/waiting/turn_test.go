@@ -68,7 +68,8 @@ func TestWhoIsFarFromItsTurnRests(t *testing.T) {
 	require.Zero(t, queued(5*time.Millisecond, crowd-1).rest(0, [2]float64{}))
 	require.Zero(t, (&turn{waiters: 1000, before: 1000}).rest(0, [2]float64{}), "no release has said an age")
 	require.Zero(t, (&turn{waiters: 1000, longest: time.Hour}).rest(0, [2]float64{}), "one message alone may be wrong")
-	require.Equal(t, maxRest, (&turn{waiters: 1000, before: 1000, longest: time.Hour}).rest(0, [2]float64{}))
+	require.Equal(t, maxRest*3/4, (&turn{waiters: 1000, before: 1000, longest: time.Hour}).rest(0, [2]float64{}))
+	require.Equal(t, maxRest*7/8, (&turn{waiters: 1000, before: 1000, longest: time.Hour}).rest(0, [2]float64{0, 0.5}), "not all listen again at once")
 	require.Equal(t, maxRest, delayOf(&turn{waiters: maxWaiters}, 0, [2]float64{0.9, 0}))
 }
 
@@ -164,7 +165,7 @@ func TestAProcessThatHasHadMoreThanItsShareLeavesTheOthersMoreTime(t *testing.T)
 	var slots []time.Duration
 	for range 12 { // another one has every second turn, and the third none
 		tr.ownTurn()
-		require.Equal(t, max(minSlot, tr.slot()), tr.afterOwn(none))
+		require.Equal(t, delayOf(&tr, 0, none)+max(minSlot, min(tr.slot(), maxTrip)), tr.afterOwn(none))
 		tr.otherTurns(1)
 		require.Equal(t, max(minSlot, tr.slot()), delayOf(&tr, time.Hour, none), "also after a release of another one")
 		slots = append(slots, tr.slot().Truncate(minSlot)/minSlot)

@@ -59,7 +59,7 @@ type Waiter struct {
 	reason  Reason        // why it made the last attempt
 	tokens  string        // that held the names after the last query for them
 	changed clock.Instant // when others held them than before; 0: never
-	vain    int           // successive attempts after messages while the same tokens held the names
+	vain    int           // attempts after messages while the same tokens held the names
 	foreign bool          // one of them was not from this library
 }
 
@@ -238,7 +238,7 @@ func (w *Waiter) yieldLocked() bool {
 	}
 	if w.look.held, w.look.expiry = false, never; !w.toldLocked() {
 		if others { // it may not hear of their turns
-			until = min(until, now.Add(maxSlot))
+			until = min(until, now.Add(maxSlot+maxTrip))
 		}
 		w.look.pause(until, ByMessage)
 		return true
@@ -304,8 +304,9 @@ func (w *Waiter) noteTokens(now clock.Instant, seen verdict.Contention) (changin
 // noteMessageLocked makes pauses, which double, if attempts after many messages were in vain.
 func (w *Waiter) noteMessageLocked(now clock.Instant) {
 	if w.reason != ByMessage {
-		w.vain = 0
-	} else if w.vain++; w.vain > patience {
+		return
+	}
+	if w.vain++; w.vain > patience {
 		w.look.ignore(now.Add(min(w.table.cfg.Backoff.Min<<min(w.vain-patience, maxDoublings), w.table.maxPause())))
 	}
 }
