@@ -13,6 +13,11 @@ func TestAPasswordWithAQuotationMarkIsHidden(t *testing.T) {
 	} {
 		require.NotContains(t, Masked(text), "SECRET")
 	}
+	for _, text := range []string{`no command "redis://app:SECRET x://SECRET@h"`, `"redis://app:SECRET; b: SECRET@h"`, "redis://u:SECRET@x@h"} {
+		require.NotContains(t, Masked(text), "SECRET")
+	}
+	require.Equal(t, "[a: failed: no connection to redis://…@h:1/0: refused; m@h:2/0: unknown: redis://…@h:2/0; c: granted]",
+		Masked("[a: failed: no connection to redis://app@h:1/0: refused; m@h:2/0: unknown: redis://app@h:2/0; c: granted]"), "each node is named")
 	const own = "must be redis://[[user]:password@]host[:port][/database]; in user and password / ? # @ must be percent-encoded"
 	require.Equal(t, own, Masked(own))
 }
