@@ -222,8 +222,11 @@ func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
 	if d <= 0 && t.burst > 0.5 && waited < t.longest*5/4 {
 		d = time.Duration(drawn[1] * float64(waiters-crowd) * float64(t.gap))
 	}
-	if d < minRest {
+	switch {
+	case d < minRest:
 		return 0
+	case d > maxRest:
+		return maxRest*3/4 + time.Duration(drawn[1]*float64(maxRest/4)) // not all subscribe again at once
 	}
-	return min(d, maxRest*3/4+time.Duration(drawn[1]*float64(maxRest/4))) // not all subscribe again at once
+	return d
 }
