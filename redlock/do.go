@@ -93,7 +93,8 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 		case ctx.Err() != nil:
 			return joinUnlessSaid(context.Cause(ctx), context.Cause(ctx), ctx.Err(), err)
 		case l.isClosed():
-			return joinUnlessSaid(closedError(w.names), closedError(w.names), context.Canceled, err)
+			closed := closedError(w.names)
+			return joinUnlessSaid(closed, closed, context.Canceled, err)
 		case ended == nil && err != nil:
 			return err
 		}

@@ -30,7 +30,7 @@ const (
 const (
 	CodeClock       = "clock"       // clocks that differ
 	CodePersistence = "persistence" // what a restart loses, and writes that fail
-	codeMemory      = "memory"      // it is nearly full
+	codeMemory      = "memory"      // that is nearly full
 	codeHistory     = "history"     // the server was a replica before
 	codeRights      = "rights"      // commands that the user may not run
 	codeUnreachable = "unreachable" // no answer
@@ -96,7 +96,7 @@ func masterFindings(node string, e *Diagnosis) (all []Finding) {
 		switch {
 		case e.UsedMemory >= e.MaxMemory:
 			add(Error, codeMemory, text)
-		case e.UsedMemory >= e.MaxMemory/10*9:
+		case e.UsedMemory >= e.MaxMemory-e.MaxMemory/10:
 			add(Warning, codeMemory, text)
 		}
 	}

@@ -15,8 +15,8 @@ const (
 	MaxStreakTime = 50 * time.Millisecond
 )
 
-// After maxUnbroken and more than one streak a process leaves a name to others, for one unknownShare of this time, although nobody
-// is known to wait: a node may be unable to count who listens, and a process that may not subscribe is not counted.
+// After maxUnbroken and more than one streak a process leaves a name to others for this time divided by unknownShare, also if it
+// knows of none that waits: a node may be unable to count who listens, and a process that may not subscribe is not counted.
 const (
 	maxUnbroken  = 5 * MaxStreakTime
 	unknownShare = 100

@@ -84,27 +84,19 @@ func WithoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "r
 
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
-	passwords = regexp.MustCompile(`(://)[^\n]*@`)
+	passwords = regexp.MustCompile(`(://)[^\n\x04]*@`)                        // up to the last @: a password may have one
 	nextVote  = regexp.MustCompile(`; \S+: (granted|refused|failed|unknown)`) // of an error with one answer for each node
 	// The library's own errors about URLs contain no password.
-	hideForms = strings.NewReplacer("redis://[[user]:password@]host", "\x01", "redis://user:@host", "\x02", "/ ? # @", "\x03")
-	showForms = strings.NewReplacer("\x01", "redis://[[user]:password@]host", "\x02", "redis://user:@host", "\x03", "/ ? # @")
+	hideForms = strings.NewReplacer("redis://[[user]:password@]host", "\x01", "redis://user:@host", "\x02", "/ ? # @", "\x03", "\x04", "")
+	showForms = strings.NewReplacer("\x01", "redis://[[user]:password@]host", "\x02", "redis://user:@host", "\x03", "/ ? # @", "\x04", "")
 )
 
 // Masked hides claims and passwords in URLs, which a message would quote if one was given in place
 // of something else. With a claim anyone can release its lock.
 func Masked(text string) string {
 	text = claims.ReplaceAllString(hideForms.Replace(text), "redlock1.…")
-	var masked strings.Builder
-	for start := 0; start < len(text); {
-		end := len(text)
-		if next := nextVote.FindStringIndex(text[start+1:]); next != nil {
-			end = start + 1 + next[0]
-		}
-		masked.WriteString(passwords.ReplaceAllString(text[start:end], "$1…@")) // up to the last @: a password may have one
-		start = end
-	}
-	return showForms.Replace(masked.String())
+	text = nextVote.ReplaceAllString(text, "\x04$0") // where no password goes on
+	return showForms.Replace(passwords.ReplaceAllString(text, "$1…@"))
 }
 
 // Misused reports a mistake in the words, and returns the exit status for it.
