@@ -74,7 +74,7 @@ func (t *turn) hear(now clock.Instant, r release) {
 		releases = max(1, float64(since)/float64(t.gap))
 	}
 	switch {
-	case t.heard == 0 || t.rested || since > maxRest:
+	case t.heard == 0 || t.rested:
 	case t.gap == 0:
 		t.gap = since
 	default:
@@ -117,7 +117,7 @@ func (t *turn) delay(waited time.Duration, drawn [2]float64) (d time.Duration, t
 	if t.longest > 0 {
 		before := 1 - float64(waited)/float64(t.longest)
 		if t.waiters >= crowd {
-			before /= 1 - near // only the nearest listen
+			before /= 1 - t.near() // only the nearest listen
 		}
 		older := waiters*before - 1 // the holder that releases is one of them
 		if older < 0.5 {
@@ -193,12 +193,24 @@ func (t *turn) refused() {
 // granted records that no other process was faster.
 func (t *turn) granted() { t.guess /= 2 }
 
-// Where so many processes listen, only those do that have waited for this part of the longest wait: others
+// Where so many processes listen, only those do that have waited for a part of the longest wait, at least leastNear: others
 // are not woken for nothing.
 const (
-	crowd = 8
-	near  = 0.75
+	crowd     = 8
+	leastNear = 0.75
 )
+
+// listeners returns how many processes shall listen where many wait. If a name is seldom released, that costs little.
+func (t *turn) listeners() float64 { return max(2*crowd, float64(t.gap/time.Millisecond)) }
+
+// near returns the part of the longest wait for which a process has waited when it listens. As many processes wait as have
+// turns in the longest wait.
+func (t *turn) near() float64 {
+	if t.gap == 0 {
+		return leastNear
+	}
+	return max(leastNear, 1-t.listeners()*float64(t.gap)/float64(t.longest))
+}
 
 // At most about so many processes try after a release. After a hold that takes longer than their slots all others would do so
 // in vain. If none of these comes, a poll finds that the name is free.
@@ -211,16 +223,16 @@ const (
 )
 
 // rest returns for how long a process that has waited for so long need not listen. drawn are two random numbers
-// in [0, 1). About as many processes as are a crowd go on listening, whatever the others have heard. Of those
-// that began to wait at the same time, each has its turn at some time in the next round.
+// in [0, 1). About as many processes as are a crowd go on listening, whatever the others have heard. If far too many listen, as when
+// all began to wait at the same time, those rest too whose turn is near.
 func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
-	waiters := t.known()
-	if drawn[0]*float64(waiters) >= float64(waiters-crowd) {
+	waiters := float64(t.known())
+	if drawn[0]*waiters >= waiters-crowd {
 		return 0
 	}
-	d := time.Duration(near*float64(t.longest)) - waited
-	if d <= 0 && t.burst > 0.5 && waited < t.longest*5/4 {
-		d = time.Duration(drawn[1] * float64(waiters-crowd) * float64(t.gap))
+	d := time.Duration(t.near()*float64(t.longest)) - waited
+	if d <= 0 && waiters > 2*t.listeners() {
+		d = time.Duration(drawn[1] * float64(t.longest))
 	}
 	switch {
 	case d < minRest:

@@ -36,6 +36,9 @@ type fleet struct {
 	tried    int           // attempts in that time
 	messages int           // that were received
 	jitter   time.Duration // how much longer each message takes, on average
+
+	cost       time.Duration    // of a message to or from one of three nodes, on one of two processors that all share
+	processors [2]time.Duration // until when each is busy
 }
 
 // rival is one process.
@@ -84,6 +87,22 @@ func (f *fleet) draws() [2]float64 { return [2]float64{f.rand.Float64(), f.rand.
 
 func (f *fleet) after(d time.Duration, run func()) { heap.Push(&f.events, event{f.now + d, run}) }
 
+// handle runs something after a time, when a processor has handled so many messages to or from each node.
+func (f *fleet) handle(in time.Duration, messages int, run func()) {
+	if f.cost == 0 {
+		f.after(in, run)
+		return
+	}
+	f.after(in, func() {
+		p := &f.processors[0]
+		if f.processors[1] < *p {
+			p = &f.processors[1]
+		}
+		*p = max(f.now, *p) + time.Duration(3*messages)*f.cost
+		f.after(*p-f.now, run)
+	})
+}
+
 // run simulates until end. The processes begin within the first millisecond.
 func (f *fleet) run(end time.Duration) {
 	for _, p := range f.processes {
@@ -110,7 +129,7 @@ func (f *fleet) try(p *rival, in time.Duration) {
 	plan := p.plan
 	f.after(in, func() {
 		if p.waiting && p.plan == plan {
-			f.after(f.trip(p), func() { f.execute(p, plan) })
+			f.handle(f.trip(p), 2, func() { f.execute(p, plan) })
 		}
 	})
 }
@@ -119,7 +138,7 @@ func (f *fleet) try(p *rival, in time.Duration) {
 func (f *fleet) poll(p *rival, in time.Duration) {
 	p.plan++
 	plan := p.plan
-	f.after(in+f.trip(p), func() {
+	f.handle(in+f.trip(p), 2, func() {
 		switch {
 		case !p.waiting || p.plan != plan:
 		case f.holder == nil:
@@ -188,11 +207,11 @@ func (f *fleet) release(p *rival) {
 		for _, o := range f.processes {
 			if o.waiting && f.now >= o.restUntil && f.rand.Float64() >= f.lost {
 				f.messages++
-				f.after(f.trip(o), func() { f.hear(o, r) })
+				f.handle(f.trip(o), 1, func() { f.hear(o, r) })
 			}
 		}
 		if !f.once {
-			f.after(f.trip(p), func() { f.rejoin(p, r, contended) })
+			f.handle(f.trip(p), 4, func() { f.rejoin(p, r, contended) })
 		}
 	})
 }
@@ -219,6 +238,7 @@ func (f *fleet) rests(p *rival) bool {
 	}
 	p.turn.missed(d)
 	p.restUntil = f.now + d
+	f.handle(d, 4, func() {}) // it ends the subscription, and subscribes again
 	f.poll(p, d+f.trip(p)+f.trip(p))
 	return true
 }
@@ -228,6 +248,9 @@ func (f *fleet) pollPause() time.Duration {
 }
 
 func (f *fleet) hear(p *rival, r release) {
+	if f.now < p.restUntil {
+		return // it was on its way
+	}
 	if p.waiting && f.rand.Float64() < f.leaving {
 		p.joined = f.now
 	}
@@ -288,8 +311,8 @@ func TestManyProcessesOnOneNameAreNoHerd(t *testing.T) {
 		{"six", 6, nil, summary{1700, 6.1, 0.99, 400 * time.Millisecond, 5}},
 		{"ten", 10, nil, summary{1600, 9, 0.99, 250 * time.Millisecond, 9}},
 		{"fifty", 50, nil, summary{1550, 12, 0.95, time.Second, 15}},
-		{"150", 150, nil, summary{1450, 12, 0.95, 2500 * time.Millisecond, 30}},
-		{"a busy machine", 150, func(f *fleet) { f.jitter = time.Millisecond }, summary{1100, 14, 0.95, 3 * time.Second, 30}},
+		{"150", 150, nil, summary{1450, 12, 0.95, 2500 * time.Millisecond, 18}},
+		{"a busy machine", 150, func(f *fleet) { f.jitter = time.Millisecond }, summary{1100, 14, 0.95, 3 * time.Second, 21}},
 		{"some leave", 150, func(f *fleet) { f.leaving = 0.02 }, summary{1450, 12, 0.9, 2500 * time.Millisecond, 30}},
 		{"20 that nobody counts", 20, func(f *fleet) { f.uncounted = true }, summary{1600, 12, 0.98, time.Second, 19}},
 		{"100 that nobody counts", 100, func(f *fleet) { f.uncounted = true }, summary{1550, 15, 0.97, 3 * time.Second, 99}},
@@ -317,6 +340,31 @@ func TestManyProcessesOnOneNameAreNoHerd(t *testing.T) {
 	}
 }
 
+// Where processes and servers share two processors, each message delays all others. If all listen to each release, the lock stands still.
+func TestManyProcessesOnABusyMachineAreNoHerd(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		least summary
+	}{
+		{2, summary{1550, 2.1, 0.99, 50 * time.Millisecond, 1}},
+		{10, summary{1450, 7, 0.99, 500 * time.Millisecond, 9}},
+		{50, summary{1400, 11, 0.95, 2 * time.Second, 15}},
+		{150, summary{1300, 13, 0.95, 3500 * time.Millisecond, 30}},
+		{300, summary{600, 20, 0.8, 10 * time.Second, 90}},
+	} {
+		f := newFleet(c.n)
+		f.cost = 60 * time.Microsecond
+		f.run(10 * time.Second)
+		s := f.summary()
+		t.Logf("%d processes: %+v", c.n, s)
+		require.GreaterOrEqual(t, s.holds, c.least.holds)
+		require.LessOrEqual(t, s.attempts, c.least.attempts)
+		require.GreaterOrEqual(t, s.jain, c.least.jain)
+		require.LessOrEqual(t, s.longest, c.least.longest)
+		require.LessOrEqual(t, s.messages, c.least.messages)
+	}
+}
+
 // A hold may take longer than the slots of all that listen. So few try after it all the same, and the name is free for a short time.
 func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 	for _, hold := range []time.Duration{250 * time.Millisecond, time.Second, 1100 * time.Millisecond, 5 * time.Second} {
@@ -326,7 +374,7 @@ func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 			f.run(time.Duration(6*n) * hold)
 			s := f.summary()
 			t.Logf("%v, %d processes: %+v", hold, n, s)
-			require.LessOrEqual(t, s.attempts, 26.0)
+			require.LessOrEqual(t, s.attempts, 36.0)
 			require.GreaterOrEqual(t, s.holds, 6*n*19/20)
 			require.GreaterOrEqual(t, s.jain, 0.93)
 			require.LessOrEqual(t, s.longest, time.Duration(3*n)*hold)
