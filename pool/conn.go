@@ -56,7 +56,6 @@ func newPipeConn(pl *pipeline, s *transport.Conn, f session.Facts) *pipeConn {
 		pipeline: pl, raw: s, facts: f, wake: signal.New(),
 		merge: newMergeStates(pl.node), admission: admission{unfit: unfit},
 	}
-	pc.guard.conn = pc
 	return pc
 }
 

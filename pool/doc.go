@@ -38,8 +38,7 @@ package pool
 //	health_check.go       its checks
 //	voting.go             whether the node votes now
 //	door.go               connections for the doctor and the command
-//	guard.go              the restart guard's marker on a connection
-//	guard_history.go      what a pipeline remembers of it across connections
+//	guard.go              asks for the restart guard's marker
 //
 // Kinds of nodes:
 //
@@ -56,4 +55,4 @@ package pool
 //
 // Package internal/command has the commands and replies, internal/reply what a server's reply means, and
 // internal/transport the connections: dialling, the greeting, bounds. Package internal/pubsub has subscriptions,
-// and internal/session says what a server's facts mean.
+// and internal/session says what a server's facts and its marker mean.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/session"
 )
 
 // docs/dev/hazards.md H100: the node's clock is stepped forward, and the end of its quarantine with
@@ -156,7 +157,7 @@ func TestAQuarantineOfNoTimeIsQueriedWithPauses(t *testing.T) {
 			require.LessOrEqual(t, q.Remaining, guardTTL)
 			require.Equal(t, len(left) > 3, q.Remaining > time.Second, left)
 			time.Sleep(10 * time.Second)
-			require.LessOrEqual(t, asked.Load(), int64(10*time.Second/minAskPause+2), left)
+			require.LessOrEqual(t, asked.Load(), int64(10*time.Second/session.MinAskPause+2), left)
 		})
 	}
 }

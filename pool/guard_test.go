@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/session"
 )
 
 // guardTTL is how long a quarantine lasts in tests.
@@ -177,7 +178,7 @@ func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 		require.Equal(t, 1, queriesOf(m))
 		time.Sleep(guardTTL - time.Millisecond)
 		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), time.Millisecond)
-		time.Sleep(2 * minAskPause)
+		time.Sleep(2 * session.MinAskPause)
 		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), "by itself, and without a dial")
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
@@ -232,23 +233,5 @@ func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 		require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
 		require.Equal(t, 1, queriesOf(m))
-	})
-}
-
-// A verification that outlived its connection in the queue would be answered as if this client had
-// not started its timer since.
-func TestAQuestionEndsWithItsConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		admitted(t, m, n)
-		l := n.pipeline
-		l.mu.Lock()
-		old := l.conn.guard.verifyLocked()
-		l.mu.Unlock()
-		require.NoError(t, m.Restart(true))
-		time.Sleep(time.Second)
-		asked := queriesOf(m)
-		l.requeue(old)
-		synctest.Wait()
-		require.Equal(t, asked, queriesOf(m))
 	})
 }

@@ -54,10 +54,8 @@ func (pc *pipeConn) admitLocked(c *command.Command) error {
 	if pc.health.why != nil && c.Op != command.Extend && !member.Unsafe {
 		return pc.health.why
 	}
-	if c.Op == command.Poll {
-		if err := pc.guard.notVotingLocked(); err != nil {
-			return err
-		}
+	if c.Op == command.Poll && pc.pipeline.marker.NotVoting() {
+		return pc.pipeline.whyNotVotingLocked(n.cfg.Clock.Now())
 	}
 	switch {
 	case member.Unsafe:
@@ -137,8 +135,9 @@ func (hc healthCheck) Answer(*command.Command, command.Reply) {
 		return
 	}
 	hc.scheduleCheckLocked()
-	if hc.health.why == nil && hc.pipeline.history.asked {
-		hc.guard.askLocked()
+	if hc.health.why == nil && hc.pipeline.marker.Asked() {
+		hc.pipeline.marker.Want()
+		hc.pipeline.wakeLocked()
 	}
 }
 

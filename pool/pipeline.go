@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -28,7 +29,7 @@ type pipeline struct {
 	handBack   func(*command.Command) // of a shard of a Cluster that was retired: routes a command again
 	unacked    unackedAcquires
 	parked     parked
-	history    guardHistory
+	marker     session.Marker
 }
 
 // newPipeline makes a pipeline without a connection. run connects it.
@@ -68,7 +69,7 @@ func (pl *pipeline) submit(c, behind *command.Command) error {
 // write, or no connection, or if the writer will look at the queue anyway.
 func (pl *pipeline) wakeLocked() bool {
 	pc := pl.conn
-	if pc == nil || pc.woken || pl.queue.len() == 0 {
+	if pc == nil || pc.woken || pl.queue.len() == 0 && !pl.marker.Wanted() {
 		return false
 	}
 	pc.woken = true
@@ -177,7 +178,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	// Under the same lock the failure of the dials before ends, and the rate of pruning begins
 	// again.
 	pl.conn, pl.downErr, pl.untilPrune = pc, nil, minPrune
-	pc.guard.verifyAgainLocked()
+	pl.marker.Connected()
 	pl.wakeLocked() // for commands that waited for the dial; the writer starts in run
 	pc.scheduleCheckLocked()
 	pl.probeSoonLocked()
@@ -201,6 +202,7 @@ func (pl *pipeline) serveConn(pc *pipeConn) (lived time.Duration, err error) {
 	for _, c := range left {
 		c.Answer(command.Reply{Outcome: command.Unknown, Err: noAnswerReason(err)})
 	}
+	markerCheck{pc}.Answer(nil, command.Reply{Outcome: command.Unknown, Err: noAnswerReason(err)}) // one may have been wanted
 	return pl.node.cfg.Clock.Now().Sub(began), err
 }
 

@@ -10,6 +10,7 @@ import (
 type outgoing struct {
 	batch      []*command.Command
 	args       []any // the arguments of one call
+	expected   any   // the restart guard's marker
 	evalMerged bool  // the batch's merged calls send the script's text
 
 	recentBatch    int   // how many commands came together recently: fades by one with each write
@@ -101,22 +102,26 @@ func (pc *pipeConn) takeBatch() (dropped []droppedCommand, more bool) {
 	now := pl.node.membership().Clock.Now()
 	pc.batch, pc.evalMerged = pc.batch[:0], false
 	size, taken := 0, 0
+	if pl.marker.Wanted() {
+		first := pc.verifyLocked()
+		if err := pc.admitLocked(first); err != nil {
+			dropped = append(dropped, droppedCommand{first, err})
+		} else {
+			pc.appendToBatchLocked(first)
+		}
+	}
 	for taken < maxBatch && pl.queue.len() > 0 {
 		if size += pl.queue.peek().Size(); size > maxBatchBytes && taken > 0 {
 			break
 		}
 		c := pl.queue.pop()
-		if pc.fromOldConn(c) {
-			dropped = append(dropped, droppedCommand{c, ErrDisconnected})
-			continue
-		}
 		// A connection can become unfit while a command is queued, so this is checked once more.
 		if err := pc.admitLocked(c); err != nil {
 			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}
-		if first := pc.guard.verifyFirstLocked(c); first != nil {
-			pc.appendToBatchLocked(first) // also if the command is not sent: a quarantine then begins as early as possible
+		if pc.needsVerifyLocked(c) {
+			pc.appendToBatchLocked(pc.verifyLocked()) // also if c is not sent: a quarantine then begins as early as possible
 		}
 		// MarkSent comes last, because it decides between sending and giving up: of a command
 		// that is marked an answer is due, and one that was given up before is never sent.
@@ -165,10 +170,10 @@ func (pc *pipeConn) send() error {
 		var name string
 		if c.Merged > 0 {
 			waiters := pc.pipeline.node.membership().WaitersChannel
-			name, pc.args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], waiters, pc.guard.expected)
+			name, pc.args = command.MergedCall(pc.args[:0], pc.evalMerged, pc.batch[i:i+int(c.Merged)], waiters, pc.expected)
 			i += int(c.Merged) - 1
 		} else if name, pc.args = c.AppendCall(pc.args[:0], c.UsesEval()); c.Guarded {
-			pc.args = append(pc.args, pc.guard.expected)
+			pc.args = append(pc.args, pc.expected)
 		}
 		if err := pc.raw.Send(name, pc.args); err != nil {
 			return err

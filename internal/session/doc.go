@@ -3,5 +3,6 @@
 //
 //	facts.go   Facts: what is asked in the greeting, and what the replies say
 //	faults.go  what is wrong with a server, by its facts
+//	marker.go  Marker: whether the server votes under the restart guard, and when it is asked
 //	errors.go  why the restart guard keeps a node from voting
 package session
