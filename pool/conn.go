@@ -19,7 +19,7 @@ import (
 type pipeConn struct {
 	pipeline *pipeline
 	raw      *transport.Conn
-	facts    session.Facts // changed by the reader, under pipeline.mu
+	state    session.State // changed by the reader, under pipeline.mu
 
 	wake   signal.Signal // wakes the writer: see wakeLocked
 	writer sync.WaitGroup
@@ -30,8 +30,7 @@ type pipeConn struct {
 	guard      guardState
 	merge      [command.MergeKinds]mergeState
 	loaded     command.ScriptSet // scripts that were loaded on this connection
-	health     health
-	admission
+	checks     checks
 
 	answered atomic.Int64 // commands
 
@@ -48,15 +47,12 @@ type incoming struct {
 	unexecuted map[string]clock.Instant // see noteAcquire
 }
 
-// newPipeConn makes the pipeConn of a connection whose handshake is over. Whether the server is
-// fit is decided here, before any command can reach it.
+// newPipeConn makes the pipeConn of a connection whose handshake is over.
 func newPipeConn(pl *pipeline, s *transport.Conn, f session.Facts) *pipeConn {
-	unfit := session.Unfit(pl.node.kind.faults(f.Facts))
-	pc := &pipeConn{
-		pipeline: pl, raw: s, facts: f, wake: signal.New(),
-		merge: newMergeStates(pl.node), admission: admission{unfit: unfit},
+	return &pipeConn{
+		pipeline: pl, raw: s, state: session.NewState(pl.node.label, f, pl.node.kind.faults), wake: signal.New(),
+		merge: newMergeStates(pl.node),
 	}
-	return pc
 }
 
 // run reads until the connection ends, waits for the writer, and returns the reason.
@@ -112,7 +108,7 @@ func (pc *pipeConn) nextAnswered() *command.Command {
 // that the server does not know goes out again by its text. An undo is scheduled for a retry
 // before its answer, because the answer says whether another one follows.
 func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
-	if err != nil && c.Retries == 0 && pc.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
+	if err != nil && c.Retries == 0 && pc.state.RoleChanged(err) { // before the answer, so that the caller's next command waits for the dial
 		pc.raw.End(fmt.Errorf("%w (%w)", errRoleChanged, resp.Clean(err)))
 	}
 	if c.Op == command.Info {

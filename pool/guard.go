@@ -48,7 +48,7 @@ func (pc *pipeConn) identifyLocked() {
 		return
 	}
 	m, n := &pc.pipeline.marker, pc.pipeline.node
-	m.Identify(n.membership().Guard, n.cfg.Name, n.cfg.Proxied, &pc.facts, n.cfg.Clock.Now())
+	m.Identify(n.membership().Guard, n.cfg.Name, n.cfg.Proxied, pc.state.Facts(), n.cfg.Clock.Now())
 	pc.expected = m.Expected()
 }
 

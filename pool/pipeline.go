@@ -225,7 +225,7 @@ func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 			c.MarkResend()
 			pl.queue.push(c)
 			continue
-		case c.Op.Creates() && !pl.unacked.add(c, pc.facts): // the server may execute it later
+		case c.Op.Creates() && !pl.unacked.add(c, *pc.state.Facts()): // the server may execute it later
 			pl.node.countDropped(errTooManyUnacked)
 		}
 		left = append(left, c)

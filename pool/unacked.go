@@ -192,8 +192,8 @@ func (pl *pipeline) sweep() {
 	if pl.conn == nil || now.Before(o.due) {
 		return
 	}
-	unfit, parked := pl.conn.unfit != nil, pl.parked.waiting.len() > 0
-	if pl.conn.health.why == nil && (!unfit || !parked) {
+	unfit, parked := pl.conn.state.Unfit(), pl.parked.waiting.len() > 0
+	if pl.conn.state.Failing() == nil && (!unfit || !parked) {
 		if batch := o.next(now, pl.node.kind.severalSlots() && !pl.node.cfg.Proxied); len(batch) > 0 {
 			pl.queue.push(newSweep(batch))
 			pl.wakeLocked()

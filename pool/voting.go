@@ -20,7 +20,7 @@ func (k single) WhyNotVoting() error {
 	if pl.conn == nil {
 		return errConnecting
 	}
-	return pl.conn.health.acquire
+	return pl.conn.state.Rejecting()
 }
 
 // WhyNotVoting reports the first of the masters that does not vote for its slots.
@@ -46,21 +46,20 @@ func (cl *cluster) WhyNotVoting() error {
 }
 
 // noteVote remembers whether the last acquire was answered by an error, and then has the server
-// checked soon. Only the reader calls it, which alone changes health.acquire, so the usual case needs
-// no mutex.
+// checked soon. Only the reader calls it, which alone changes the state, so the usual case needs no mutex.
 func (pc *pipeConn) noteVote(r command.Reply) {
 	var why error
 	if r.Outcome != command.Granted && r.Outcome != command.Refused {
 		why = r.Err
 	}
-	if why == nil && pc.health.acquire == nil {
+	if why == nil && pc.state.Rejecting() == nil {
 		return
 	}
 	pc.pipeline.mu.Lock()
 	defer pc.pipeline.mu.Unlock()
-	pc.health.acquire = why
-	if why != nil && !pc.health.soon { // the state of the server may have changed
-		pc.health.soon = true
-		pc.health.timer.Set(pc.pipeline.node.cfg.Clock, unhealthyEvery, pc.check)
+	pc.state.Acquired(why)
+	if why != nil && !pc.checks.soon { // the state of the server may have changed
+		pc.checks.soon = true
+		pc.checks.timer.Set(pc.pipeline.node.cfg.Clock, unhealthyEvery, pc.check)
 	}
 }

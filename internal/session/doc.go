@@ -2,6 +2,7 @@
 // or connection.
 //
 //	facts.go   Facts: what is asked in the greeting, and what the replies say
+//	state.go   State: which commands a connection carries
 //	faults.go  what is wrong with a server, by its facts
 //	marker.go  Marker: whether the server votes under the restart guard, and when it is asked
 //	errors.go  why the restart guard keeps a node from voting

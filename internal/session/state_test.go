@@ -1,0 +1,121 @@
+package session
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/guard"
+)
+
+const (
+	healthy = "run_id:r1\r\nrole:master\r\nredis_version:7.0.15\r\nmaster_replid2:00\r\n"
+	replica = "run_id:r1\r\nrole:slave\r\nredis_version:7.0.15\r\nmaster_replid2:00\r\n"
+)
+
+// stateOf returns the state at the begin of a connection whose server answers INFO so.
+func stateOf(info, marker string) State {
+	var f Facts
+	f.ReadInfo(info, nil)
+	f.Marker = marker
+	return NewState("A", f, func(f command.Facts) []command.Fault { return Faults("A", 0, f) })
+}
+
+// Each row has a server, a Locker and what happens to some commands: "sent", "registered" if the Locker is asked first, or the reason
+// why they are not sent.
+func TestWhichCommandsAConnectionCarries(t *testing.T) {
+	owned := command.Membership{Servers: command.NewServers()}
+	guarded := command.Membership{Servers: command.NewServers(), Guard: guard.New(1, []string{"A"})}
+	unsafe := command.Membership{Servers: command.NewServers(), Unsafe: true}
+	busy, registered := func(s *State) { s.Checked(nil, redis.Error("BUSY a script runs")) }, (*State).Registered
+	for what, c := range map[string]struct {
+		info, marker                   string
+		member                         command.Membership
+		happens                        func(*State)
+		acquire, extend, inspect, undo string
+	}{
+		"at first":                  {healthy, "", owned, nil, "registered", "registered", "registered", "sent"},
+		"registered":                {healthy, "", owned, registered, "sent", "sent", "sent", "sent"},
+		"without a Locker":          {healthy, "", command.Membership{}, nil, "sent", "sent", "sent", "sent"},
+		"a replica":                 {replica, "", owned, nil, "is a replica", "is a replica", "is a replica", "sent"},
+		"a replica of an unsafe":    {replica, "", unsafe, nil, "sent", "sent", "sent", "sent"},
+		"fails its check":           {healthy, "", owned, busy, "BUSY", "registered", "BUSY", "sent"},
+		"an unsafe one fails":       {healthy, "", unsafe, busy, "sent", "sent", "sent", "sent"},
+		"guarded":                   {healthy, "2|x", guarded, nil, "registered", "registered", "registered", "sent"},
+		"guarded, the Locker not":   {healthy, "2|x", owned, nil, "has no restart guard", "has no restart guard", "sent", "sent"},
+		"guarded, nor is an unsafe": {healthy, "2|x", unsafe, nil, "sent", "sent", "sent", "sent"},
+	} {
+		s := stateOf(c.info, c.marker)
+		if c.happens != nil {
+			c.happens(&s)
+		}
+		for _, try := range []struct {
+			request command.Request
+			want    string
+		}{
+			{command.Request{Op: command.Acquire}, c.acquire},
+			{command.Request{Op: command.Extend}, c.extend},
+			{command.Request{Op: command.Inspect, Informational: true}, c.inspect},
+			{command.Request{Op: command.Release}, c.undo},
+			{command.Request{Op: command.Sweep}, c.undo},
+			{command.Request{Op: command.Info}, "sent"},
+		} {
+			register, err := s.Admit(&command.Command{Request: &try.request}, &c.member)
+			switch try.want {
+			case "sent", "registered":
+				require.NoError(t, err, what)
+				require.Equal(t, try.want == "registered", register, "%s: %v", what, try.request.Op)
+			default:
+				require.ErrorContains(t, err, try.want, what)
+			}
+		}
+	}
+}
+
+// Each row has a server's replies to INFO at the begin and at a check.
+func TestWhatAHealthCheckFinds(t *testing.T) {
+	for what, c := range map[string]struct {
+		before, now     string
+		err             error
+		outdated, sound bool
+	}{
+		"nothing new":         {healthy, healthy, nil, false, true},
+		"another policy":      {healthy, healthy + "maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n", nil, false, false},
+		"another run":         {healthy, "run_id:r2\r\nrole:master\r\nmaster_replid2:00\r\n", nil, true, true},
+		"another history":     {healthy, "run_id:r1\r\nrole:master\r\nmaster_replid2:11\r\n", nil, true, true},
+		"it became a replica": {healthy, replica, nil, true, true},
+		"it is one still":     {replica, replica, nil, false, false},
+		"it became a master":  {replica, healthy, nil, true, false},
+		"a right was removed": {healthy, "", redis.Error("NOPERM no right"), false, false},
+		"a script runs":       {healthy, "", redis.Error("BUSY a script runs"), false, false},
+		"no run ID":           {healthy, "role:master\r\n", nil, true, true},
+	} {
+		s := stateOf(c.before, "")
+		require.Equal(t, c.outdated, s.Checked(c.now, c.err), what)
+		require.Equal(t, c.sound, s.Sound(), what)
+		require.Equal(t, what == "a script runs", s.Failing() != nil, what)
+		if !c.outdated {
+			require.False(t, s.Checked(c.before, nil), what)
+			require.Equal(t, c.before == healthy, s.Sound(), "%s, and then no longer", what)
+		}
+	}
+}
+
+// An error may say that a server is no longer a master. A replica says so each time.
+func TestWhichErrorsShowAnotherRole(t *testing.T) {
+	master, slave := stateOf(healthy, ""), stateOf(replica, "")
+	for text, c := range map[string]struct{ of, ofReplica bool }{
+		"READONLY You can't write": {true, false},
+		"MASTERDOWN Link is down":  {true, false},
+		"LOADING Redis is loading": {true, true},
+		"BUSY a script runs":       {false, false},
+		"ERR unknown command":      {false, false},
+	} {
+		require.Equal(t, c.of, master.RoleChanged(redis.Error(text)), text)
+		require.Equal(t, c.ofReplica, slave.RoleChanged(redis.Error(text)), text)
+	}
+	require.False(t, master.RoleChanged(errors.New("closed")))
+}
