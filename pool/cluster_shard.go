@@ -158,8 +158,8 @@ func (sh *shard) drain() {
 	pl := sh.node.pipeline
 	pl.mu.Lock()
 	pl.handBack = sh.cluster.handBack
-	for _, a := range pl.unacked.undone { // what they made is where the slots are now
-		left = append(left, newSweep([]*unackedAcquire{a}))
+	for _, r := range pl.unacked.SweepEach() { // what they made is where the slots are now
+		left = append(left, &command.Command{Request: r})
 	}
 	left = append(pl.queue.popAll(left), pl.endRetriesLocked()...)
 	pl.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/transport"
+	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
 // pipeConn is one connection of a pipeline. Its reader is the goroutine that calls run. Its
@@ -54,6 +55,9 @@ func newPipeConn(pl *pipeline, s *transport.Conn, f session.Facts) *pipeConn {
 		merge: newMergeStates(pl.node),
 	}
 }
+
+// id identifies the connection on the server.
+func (pc *pipeConn) id() undo.Conn { return undo.Conn{ClientID: pc.state.Facts().ClientID, RunID: pc.state.Facts().RunID} }
 
 // run reads until the connection ends, waits for the writer, and returns the reason.
 func (pc *pipeConn) run() error {

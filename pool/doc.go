@@ -30,7 +30,7 @@ package pool
 //	merge.go              commands that are sent in one call
 //	undo.go               whether an undo is sent again
 //	undo_parked.go        undos that a server answers by errors
-//	unacked.go            acquires that ended with their connection, and their sweeps
+//	unacked.go            sends what deletes what late acquires make
 //
 // Dialling and the state of the server:
 //
@@ -55,4 +55,4 @@ package pool
 //
 // Package internal/command has the commands and replies, internal/reply what a server's reply means, and
 // internal/transport the connections: dialling, the greeting, bounds. Package internal/pubsub has subscriptions,
-// and internal/session says what a server's facts and its marker mean.
+// internal/undo knows which acquires may be executed late, and internal/session says what a server's facts and its marker mean.

@@ -153,7 +153,7 @@ func (pl *pipeline) connect(ctx context.Context) (*pipeConn, error) {
 	s, f, err := n.prepared(ctx)
 	if err == nil {
 		// Behind the handshake, which tells the server's run ID, and before the first command.
-		if err = pl.killDeadConns(ctx, s, f); err == nil {
+		if err = pl.endDeadConns(ctx, s, f); err == nil {
 			return newPipeConn(pl, s, f), nil
 		}
 		s.Close()
@@ -216,7 +216,7 @@ func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 	pl.conn = nil
 	pc.leaveLocked()
 	now := pl.node.cfg.Clock.Now()
-	pl.unacked.prune(now)
+	pl.unacked.Prune(now)
 	for _, c := range pc.unansweredCommandsLocked() {
 		switch {
 		case c.Op.Undoes() && !pl.closed && pl.node.expired(c): // it might be sent forever otherwise
@@ -225,7 +225,7 @@ func (pl *pipeline) detach(pc *pipeConn) (left []*command.Command) {
 			c.MarkResend()
 			pl.queue.push(c)
 			continue
-		case c.Op.Creates() && !pl.unacked.add(c, *pc.state.Facts()): // the server may execute it later
+		case c.Op.Creates() && !pl.unacked.Lost(c, pc.id()): // the server may execute it later
 			pl.node.countDropped(errTooManyUnacked)
 		}
 		left = append(left, c)

@@ -22,6 +22,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
 // longTTL is the TTL of locks that must not expire in a test, and mostTTL is the bound in requests.
@@ -469,3 +470,9 @@ func readNumber(r *bufio.Reader, kind string) (int, error) {
 	}
 	return strconv.Atoi(digits)
 }
+
+// In tests undo is the name of a variable.
+const (
+	sweepPause, sweepRound = undo.SweepPause, undo.SweepRound
+	maxSwept, maxLate      = undo.MaxSwept, undo.MaxLate
+)

@@ -41,7 +41,7 @@ func (pl *pipeline) requeue(c *command.Command) {
 func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (retrying bool) {
 	failed := (r.Outcome == command.Failed || r.Outcome == command.Unknown) && !reply.Denied(r.Err)
 	// The usual case needs no lock. The reader, which calls retry, also adds to unacked.
-	if !failed && c.Retries == 0 && !pl.unacked.some.Load() {
+	if !failed && c.Retries == 0 && !pl.unacked.Some() {
 		return false
 	}
 	pl.mu.Lock()

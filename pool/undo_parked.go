@@ -32,7 +32,8 @@ const followers = 2
 // endRetriesLocked forgets the acquires that may still be executed, and returns the parked undos, which
 // will not be sent. It is for a pipeline that is closed or drained.
 func (pl *pipeline) endRetriesLocked() (left []*command.Command) {
-	pl.unacked.clear()
+	pl.unacked.Clear()
+	pl.unacked.timer.Stop()
 	pl.parked.timer.Stop() // a probe that is already firing finds no undo
 	return pl.unparkIfLocked(func(*command.Command) bool { return true })
 }

@@ -280,7 +280,7 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndSwept(t *testing.T) {
 		failing(m, "")
 		time.Sleep(time.Second)
 		release()
-		time.Sleep(maxSweepPause + 100*time.Millisecond)
+		time.Sleep(sweepRound + 100*time.Millisecond)
 		require.Empty(t, m.Keys(), "what came late was undone")
 		time.Sleep(3 * ttl)
 		m.ForgetLog()

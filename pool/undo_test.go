@@ -160,7 +160,7 @@ func TestWithoutAKillSweepsFollowTheUndoUntilTheTTLHasPassed(t *testing.T) {
 				release()
 				synctest.Wait()
 				require.Equal(t, []string{"k"}, m.Keys(), "%s: the ghost is there", name)
-				time.Sleep(maxSweepPause + 100*time.Millisecond)
+				time.Sleep(sweepRound + 100*time.Millisecond)
 				require.Empty(t, m.Keys(), name)
 				require.Less(t, time.Since(began), ttl+6*time.Second)
 
