@@ -94,7 +94,7 @@ func TestANodeThatLostOneKeyIsAWarningWhichEndsWithTheRepair(t *testing.T) {
 func TestANodeThatRefusedTheAcquisitionHasLostNothing(t *testing.T) {
 	log := &logged{}
 	inBubble(t, 3, func(fl *testbed) {
-		fl.lateAt(1)
+		fl.lateAt(0) // the others decide
 		fl.masters[0].Set("a", "x", time.Second)
 		k := take(t, fl.locker(WithLogger(log.logger())), "a", 3*time.Second, WithAutoExtend())
 		pass(10 * time.Second)
