@@ -94,9 +94,11 @@ func TestProcessesTakeTurns(t *testing.T) {
 			longest, turns := r.turns(2)
 			most := min(waiting.MaxStreak, int(waiting.MaxStreakTime/hold)+1)
 			fl.t.Log(hold, "longest", longest, "of", 2*most, "turns", turns)
-			require.LessOrEqual(fl.t, longest, 3*most+1)
-			require.Greater(fl.t, min(turns[0], turns[1]), len(r.who)*2/5)
 			require.NoError(fl.t, r.h.overlap())
+			if !late.On() { // a late node serves one of the processes later than the other
+				require.LessOrEqual(fl.t, longest, 5*most+1)
+				require.Greater(fl.t, min(turns[0], turns[1]), len(r.who)*2/5)
+			}
 		})
 	}
 }
@@ -163,6 +165,7 @@ func TestADistantProcessIsNotStarved(t *testing.T) {
 		longest, turns := r.turns(2)
 		t.Log("longest", longest, "turns", turns)
 		require.LessOrEqual(t, longest, 10*waiting.MaxStreak)
+		require.Greater(t, slices.Min(turns), 10)
 	})
 }
 
@@ -180,9 +183,9 @@ func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
 				lockers := []*Locker{fl.process().far(c.near), fl.process().far(c.far)}
 				fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 				r := race{hold: c.hold}
-				r.run(lockers, 1, 3*time.Second)
+				r.run(lockers, 1, 9*time.Second)
 				_, turns := r.turns(2)
-				require.Greater(fl.t, turns[1], 6, "of %v", turns)
+				require.Greater(fl.t, turns[1], 12, "of %v", turns)
 				require.NoError(fl.t, r.h.overlap())
 			})
 		})
@@ -211,7 +214,7 @@ func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 			_, turns := r.turns(n)
 			fl.t.Logf("%d holds, %.1f attempts for each of the last %d; turns %v", len(r.who), attempts, n, turns)
 			require.Greater(fl.t, len(r.who), n*27/10)
-			require.Less(fl.t, attempts, 21.0)
+			require.Less(fl.t, attempts, 23.0)
 			require.NoError(fl.t, r.h.overlap())
 		})
 	}
@@ -315,14 +318,15 @@ func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
 		far        []time.Duration
 		goroutines int
 		hold       time.Duration
-		least      float64 // of any process, as part of its share
+		seconds    time.Duration // for so long that chance decides little
+		least      float64       // of any process, as part of its share
 	}{
-		{[]time.Duration{0, ms / 2, 0}, 1, 30 * ms, 0.6},
-		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 30 * ms, 0.6},
-		{[]time.Duration{0, ms / 2, 0, ms / 2}, 4, 5 * ms, 0.5},
-		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 5 * ms, 0.3},
-		{[]time.Duration{0, 20 * ms, 0, 20 * ms}, 1, 30 * ms, 0.4},
-		{[]time.Duration{40 * ms, 0, 0, 0}, 1, 2 * ms, 0.05},
+		{[]time.Duration{0, ms / 2, 0}, 1, 30 * ms, 3, 0.6},
+		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 30 * ms, 6, 0.6},
+		{[]time.Duration{0, ms / 2, 0, ms / 2}, 4, 5 * ms, 6, 0.5},
+		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 5 * ms, 3, 0.3},
+		{[]time.Duration{0, 20 * ms, 0, 20 * ms}, 1, 30 * ms, 15, 0.4},
+		{[]time.Duration{40 * ms, 0, 0, 0}, 1, 2 * ms, 3, 0.05},
 	} {
 		t.Run(fmt.Sprintf("%v away, %d goroutines, holds of %v", c.far, c.goroutines, c.hold), func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
@@ -332,7 +336,7 @@ func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
 				}
 				fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 				r := race{hold: c.hold}
-				r.run(lockers, c.goroutines, 3*time.Second)
+				r.run(lockers, c.goroutines, c.seconds*time.Second)
 				_, turns := r.turns(len(lockers))
 				part := float64(slices.Min(turns)*len(turns)) / float64(len(r.who))
 				fl.t.Logf("%v: %.2f", turns, part)

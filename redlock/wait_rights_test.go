@@ -82,15 +82,16 @@ func TestALoneProcessWaitsForNobody(t *testing.T) {
 }
 
 // Whatever right is missing, two processes that hold one name again and again both have their turns, whether a hold
-// takes a part of a streak or more than one.
+// takes a part of a streak or more than one. Chance decides when a turn ends, so long rows are rare: the races are long,
+// and the bounds are far from what is usual.
 func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
 	late.LeaveOut(t, "it counts the turns of two processes")
 	t.Parallel()
 	for what, denied := range missing {
-		for hold, d := range map[time.Duration]time.Duration{waiting.MaxStreakTime / 10: 3 * time.Second, waiting.MaxStreakTime * 6 / 5: 6 * time.Second} {
-			longest := time.Second
+		for _, hold := range []time.Duration{waiting.MaxStreakTime / 3, waiting.MaxStreakTime * 6 / 5} {
+			d, longest, least := 15*time.Second, 2500*time.Millisecond, 0.9
 			if what == "publish" { // each turn ends by a poll of the other process, which takes place once a second
-				d, longest = 5*d, 5*time.Second
+				d, longest, least = 60*time.Second, 15*time.Second, 0.8
 			}
 			t.Run(what+", holds of "+hold.String(), func(t *testing.T) {
 				inBubble(t, 3, func(fl *testbed) {
@@ -101,8 +102,9 @@ func TestProcessesTakeTurnsWhateverRightIsMissing(t *testing.T) {
 					r := race{hold: hold}
 					r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 4, d)
 					row, turns := r.turns(2)
+					fl.t.Logf("%v, longest row %d", turns, row)
 					a, b := float64(turns[0]), float64(turns[1])
-					require.Greater(fl.t, (a+b)*(a+b)/(2*(a*a+b*b)), 0.8, "Jain's index of %v", turns)
+					require.Greater(fl.t, (a+b)*(a+b)/(2*(a*a+b*b)), least, "Jain's index of %v", turns)
 					require.Less(fl.t, time.Duration(row)*hold, longest, "without the other process")
 					require.NoError(fl.t, r.h.overlap())
 				})
@@ -134,7 +136,7 @@ func TestAProcessThatMayNotSubscribeHasTurnsBesideOneThatMay(t *testing.T) {
 			row, turns := r.turns(2)
 			fl.t.Logf("holds of %v: %v, longest row %d", hold, turns, row)
 			require.Greater(fl.t, turns[1], 10, "%v", turns)
-			require.Less(fl.t, time.Duration(row)*hold, 2*time.Second, "without the other process")
+			require.Less(fl.t, time.Duration(row)*hold, 4*time.Second, "without the other process")
 			require.NoError(fl.t, r.h.overlap())
 		})
 	}
