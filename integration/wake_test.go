@@ -118,6 +118,7 @@ func TestWakeByAnAnnouncement(t *testing.T) {
 		}
 		require.NoError(t, w.lock.Release(t.Context()))
 	}
+	t.Logf("%d of %d by an announcement", announced, rounds)
 	assert.Greater(t, announced, rounds/2, "most waiters are woken by announcements, and a few by a poll")
 }
 
