@@ -18,6 +18,7 @@ func TestTwoHoldersThatOverlapHaveNumbersInOrder(t *testing.T) {
 		"the later quorum was ahead":  func(fl *testbed) { countTo(fl.masters[2], time.Hour) },
 	} {
 		inBubble(t, 3, func(fl *testbed) {
+			fl.lateAt(0) // the others decide who is the second
 			a, b := fl.locker(WithFencing()), fl.process().locker(WithFencing())
 			skewed(fl)
 			down(fl.masters[2])
