@@ -68,8 +68,11 @@ func (c *client) work(r *rand.Rand) {
 func (c *client) acquire(ctx context.Context, r *rand.Rand) (*redlock.Lock, error) {
 	p := c.world.plan
 	want := names[:1]
-	if r.IntN(4) == 0 {
+	switch r.IntN(8) {
+	case 0, 1:
 		want = names
+	case 2:
+		want = names[1:]
 	}
 	switch r.IntN(4) {
 	case 0:
@@ -113,10 +116,12 @@ func (c *client) do(ctx context.Context, r *rand.Rand) {
 func (c *client) hold(k *redlock.Lock, r *rand.Rand) {
 	ttl := c.world.plan.ttl
 	end := c.holding(k)
+	if k.Names()[0] == names[1] {
+		c.world.counts.add("second name alone", 1)
+	}
 	c.use(k, upTo(r, ttl+ttl/4)>>r.IntN(3))
-	if r.IntN(3) == 0 && k.Extend(context.Background(), ttl) == nil {
-		c.world.counts.add("extended", 1)
-		c.use(k, upTo(r, ttl))
+	if r.IntN(3) == 0 {
+		c.extend(k, r)
 	}
 	switch r.IntN(8) {
 	case 0:
@@ -132,6 +137,22 @@ func (c *client) hold(k *redlock.Lock, r *rand.Rand) {
 	}
 	end()
 	_ = k.Release(context.Background())
+}
+
+// extend extends the lock by its TTL, by less, or by more. It is never more than the longest TTL of a scenario.
+func (c *client) extend(k *redlock.Lock, r *rand.Rand) {
+	ttl := c.world.plan.ttl
+	by, kind := ttl, "extended"
+	switch r.IntN(3) {
+	case 0:
+		by, kind = ttl/2, "extended by less"
+	case 1:
+		by, kind = c.world.plan.longest(), "extended by more"
+	}
+	if k.Extend(context.Background(), by) == nil {
+		c.world.counts.add(kind, 1)
+		c.use(k, upTo(r, by))
+	}
 }
 
 // pass passes the lock to a handle of another client.

@@ -58,6 +58,13 @@ func (n *tap) Submit(c, behind *command.Command) error {
 	return nil
 }
 
+// traceExecuted has the trace show that a master has executed a command, as its answer says.
+func (w *world) traceExecuted(m *fakeredis.Master, cmd string, args []string, reply any) {
+	if w.trace != nil {
+		(&tracedMaster{w.trace, slices.Index(w.masters, m)}).Executed(cmd, args, reply, nil)
+	}
+}
+
 // tokenOf returns the token of an acquire. In a script it is the first argument after the keys.
 func tokenOf(cmd string, args []string) string {
 	if cmd == "SET" {
@@ -141,9 +148,7 @@ var unordered = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 	w.atTheEnd(func() { // a black hole of the network may keep them for a quarter of an hour
 		if _, ok := m.Get(key); !ok {
 			m.Set(key, token, w.plan.ttl)
-			if w.trace != nil {
-				(&tracedMaster{w.trace, slices.Index(w.masters, m)}).Executed(cmd, args, "OK", nil)
-			}
+			w.traceExecuted(m, cmd, args, "OK")
 		}
 	})
 	return "WEIRD the answer is lost", true
@@ -167,27 +172,27 @@ var tooEarly = &faultyClient{submit: func(n *tap, c *command.Command) bool {
 }}
 
 // revived has nodes confirm extensions although they do not hold the key any more (H114).
-var revived = &faultyClient{submit: func(_ *tap, c *command.Command) bool {
-	if c.Op != command.Extend || !c.MarkSent() {
-		return false
+var revived = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
+	if op(cmd, args) != "extend" {
+		return "", false
 	}
-	go c.Answer(command.Reply{Outcome: command.Granted})
-	return true
+	w.traceExecuted(m, cmd, args, 1)
+	return ":1", true
 }}
 
-// creating delays extensions, and has them create missing keys (H11).
+// creating has masters execute extensions once more, late, and also if the token does not hold the key any more (H11).
 var creating = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd string, args []string) (string, bool) {
 	if op(cmd, args) != "extend" {
 		return "", false
 	}
-	key, token := args[2], args[len(args)-3]
-	for _, a := range args {
-		if tokens.MatchString(a) {
-			token = a
+	key, token := args[2], tokenIn(args)
+	w.later(w.some(4*w.plan.ttl), func() {
+		if v, _ := m.Get(key); v != token {
+			m.Set(key, token, w.plan.ttl)
+			w.trace.extendedAgain(slices.Index(w.masters, m), token)
 		}
-	}
-	w.later(w.some(w.plan.ttl), func() { m.Set(key, token, w.plan.ttl) })
-	return ":1", true
+	})
+	return "", false
 }}
 
 // counted counts by kind, for many goroutines.

@@ -43,6 +43,7 @@ type plan struct {
 	faults                            []fault
 	faultyClient                      *faultyClient  // nil: the client is not changed
 	directed                          func(w *world) // replaces the play that the seed determines
+	rejected                          string         // the event and the reason for which its trace must be rejected; empty: it must be accepted
 	trace                             *trace         // of the last time that it was played; may be nil
 }
 
@@ -82,6 +83,9 @@ func draw(seed uint64) *plan {
 	p.script()
 	return p
 }
+
+// longest returns the longest TTL of a scenario. Under the guard it is maxTTL.
+func (p *plan) longest() time.Duration { return 2 * p.ttl }
 
 // script draws the faults. They depend on the seed only.
 func (p *plan) script() {

@@ -77,10 +77,12 @@ var repairing = &faultyClient{hook: func(w *world, m *fakeredis.Master, cmd stri
 	switch token := tokenIn(args); op(cmd, args) {
 	case "repair":
 		m.Set(args[2], token, w.plan.ttl)
+		w.traceExecuted(m, cmd, args, 1)
 		return ":1", true
 	case "extend":
 		if v, _ := m.Get(args[2]); v == token {
 			m.Set(args[2], token, 2*w.plan.ttl)
+			w.traceExecuted(m, cmd, args, 1)
 			return ":1", true
 		}
 	}

@@ -52,7 +52,7 @@ func report(counts *counted, played, violations int64, began time.Time) string {
 	took := time.Since(began)
 	fmt.Fprintf(&b, "%d scenarios in %v, %.0f a second, %d violations\n", played, took.Round(time.Second), float64(played)/took.Seconds(), violations)
 	for _, kind := range slices.Sorted(maps.Keys(counts.of)) {
-		fmt.Fprintf(&b, "  %-16s %d\n", kind, counts.of[kind])
+		fmt.Fprintf(&b, "  %-18s %d\n", kind, counts.of[kind])
 	}
 	return b.String()
 }
@@ -131,6 +131,9 @@ func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 		for _, kind := range slices.Concat(withinAssumptions, amnesia, beyond) {
 			require.NotZero(t, counts.of["fault "+kind], kind)
 		}
+		for _, kind := range []string{"extended by less", "extended by more", "second name alone"} {
+			require.NotZero(t, counts.of[kind], kind)
+		}
 	}
 }
 
@@ -162,23 +165,32 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 	}
 	for name, control := range map[string]struct {
 		breaks func(p *plan)
-		seen   string
+		seen   string // by an oracle
+		// rejected is the event at which the proof's checker must reject the trace, and the reason. Without an event
+		// the clocks are the reason.
+		rejected string
 	}{
-		"a client's clock beyond the drift allowance": {func(p *plan) { p.clientRates = 0.3 }, "at once"},
-		"amnesia without the guard":                   {func(p *plan) { p.kinds = []string{"empty", "flush", "everysec", "failover"} }, "at once"},
+		"a client's clock beyond the drift allowance": {func(p *plan) { p.clientRates = 0.3 }, "at once", "the clocks differ by more than is assumed"},
+		"amnesia without the guard": {func(p *plan) { p.kinds = []string{"empty", "flush", "everysec", "failover"} }, "at once",
+			"restart: breaks an assumption: nodes forget nothing"},
 		"nodes' clocks too far apart, and amnesia": {func(p *plan) {
 			p.guard, p.fencing, p.durable, p.offsets, p.kinds = true, true, false, time.Hour, []string{"flush", "empty", "pause"}
 			p.rounds = 6
-		}, "fences"},
-		"a token used twice": {func(p *plan) { p.faultyClient, p.kinds = twice, []string{"cut", "reset", "pause"} }, "at once"},
+		}, "fences", "the clocks differ by more than is assumed"},
+		"a token used twice": {func(p *plan) { p.faultyClient, p.kinds = twice, []string{"cut", "reset", "pause"} }, "at once",
+			"acquire: the token was used before"},
 		// A lock that was passed may leave a key without any fault.
-		"an undo without order":             {func(p *plan) { p.faultyClient, p.unpassed = unordered, true }, "left"},
-		"an undo while the handle is valid": {func(p *plan) { p.faultyClient = tooEarly }, "at once"},
-		"a late extension that revives":     {func(p *plan) { p.faultyClient = revived }, "at once"},
-		"an extension that creates":         {func(p *plan) { p.faultyClient, p.rounds = creating, 8 }, "at once"},
+		"an undo without order": {func(p *plan) { p.faultyClient, p.unpassed = unordered, true }, "left",
+			"exec: breaks an assumption: no acquire or repair after the undo"},
+		"an undo while the handle is valid": {func(p *plan) { p.faultyClient = tooEarly }, "at once",
+			"release: the token may be valid: its end is not in the trace before"},
+		"a late extension that revives": {func(p *plan) { p.faultyClient = revived }, "at once",
+			"exec: the node cannot have answered this; it would have: refused"},
+		"an extension that creates": {func(p *plan) { p.faultyClient, p.rounds = creating, 8 }, "at once",
+			"exec: the node cannot have answered this; it would have: refused"},
 		"a repair in quarantine": {func(p *plan) {
 			p.guard, p.repair, p.ttl, p.directed, p.faultyClient = true, true, 1500*time.Millisecond, forgottenGrant, repairing
-		}, "at once"},
+		}, "at once", "exec: the node cannot have answered this; it would have: unfit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,12 +199,13 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 				p := draw(seed)
 				base(p)
 				control.breaks(p)
+				p.rejected = control.rejected
 				p.script()
 				if v := seen(run(t, p, &counted{}), control.seen); v != "" {
 					t.Logf("seed %d: %s", seed, v)
 					p.trace.write("broken-"+letters.ReplaceAllString(name, "-"), p)
 					if p.faultyClient != nil { // the control: without the faulty client nothing must be detected
-						p.faultyClient = nil
+						p.faultyClient, p.rejected = nil, ""
 						require.Empty(t, run(t, p, &counted{}), "%v", p)
 						p.trace.write("mended-"+letters.ReplaceAllString(name, "-"), p)
 					}

@@ -117,6 +117,21 @@ func (m *tracedMaster) Executed(cmd string, args []string, reply any, err error)
 	}
 }
 
+// extendedAgain records that a master has executed the last extension of a token once more, and confirmed it.
+func (t *trace) extendedAgain(node int, token string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range slices.Backward(t.rounds) {
+		if x.op == "extend" && x.token == token {
+			t.addLocked(&traceLine{text: fmt.Sprintf("exec %d %s granted", node, x.name)})
+			return
+		}
+	}
+}
+
 func (m *tracedMaster) execLocked(e *execution) {
 	e.node = m.node
 	m.executions = append(m.executions, e)

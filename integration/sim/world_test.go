@@ -152,7 +152,7 @@ func (w *world) client(id int, rate float64) *client {
 		opts = append(opts, redlock.WithFencing())
 	}
 	if w.plan.guard {
-		opts = append(opts, redlock.WithRestartGuard(2*w.plan.ttl))
+		opts = append(opts, redlock.WithRestartGuard(w.plan.longest()))
 	}
 	if w.plan.repair {
 		opts = append(opts, redlock.WithRepair())
@@ -206,7 +206,7 @@ func (w *world) check() []string {
 			w.masters[i].MoveClock(by)
 		}
 	}
-	time.Sleep(w.plan.ttl + bound)
+	time.Sleep(w.plan.longest() + bound)
 	for _, f := range w.ghosts {
 		f()
 	}

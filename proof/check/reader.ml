@@ -21,7 +21,7 @@ let billion = z 1_000_000_000
 type line = { no : int; text : string; at : int; words : string list }
 type clock = { offset : int; rate : int; changes : (int * int * int) list (* instant, step, rate; the newest first *) }
 type file = {
-  nodes : int; guard : bool; longest : int; drift : int * int; promises : (string * promise) list; clients : clock list; masters : clock list;
+  nodes : int; guard : bool; longest : int; drift : int * int; late : (int * int) option; promises : (string * promise) list; clients : clock list; masters : clock list;
   tokens : (string * (int * int list)) list; (* of each token its number, and the numbers of its names *)
   names : (string, int) Hashtbl.t; lines : line list; heard : bool (* the trace tells which answers clients had *) }
 
@@ -33,7 +33,7 @@ let index table word = match Hashtbl.find_opt table word with
   | None -> let i = Hashtbl.length table in Hashtbl.add table word i; i
 
 let read channel =
-  let nodes = ref None and guard = ref false and longest = ref None and drift = ref (10_000, 2_000_000) and promises = ref [] and clients = ref [] and masters = ref [] in
+  let nodes = ref None and guard = ref false and longest = ref None and drift = ref (10_000, 2_000_000) and late = ref None and promises = ref [] and clients = ref [] and masters = ref [] in
   let tokens = ref [] and names = Hashtbl.create 8 and lines = ref [] and heard = ref false and no = ref 0 in
   let clock no i l o r = if number no i <> List.length !l then raise (Unreadable (no, "clocks are not numbered from 0"));
     l := !l @ [{ offset = number no o; rate = number no r; changes = [] }] in
@@ -60,6 +60,7 @@ let read channel =
     | ["guard"] -> guard := true
     | ["longest"; n] -> longest := Some (number no n)
     | ["drift"; m; n] -> drift := (number no m, number no n)
+    | ["late"; n; part] -> late := Some (number no n, max 1 (number no part))
     | "promise" :: l -> promises := List.map (fun p -> match List.assoc_opt p promise_names with
         | Some q -> p, q | None -> raise (Unreadable (no, "no promise: " ^ p))) l
     | ["client"; i; o; r] -> clock no i clients o r
@@ -70,7 +71,7 @@ let read channel =
   let given name = function Some n -> n | None -> raise (Unreadable (!no, "the trace does not say: " ^ name)) in
   let nodes = given "nodes" !nodes in
   if List.length !masters <> nodes || nodes < 1 then raise (Unreadable (!no, "each node needs a clock"));
-  { nodes; guard = !guard; longest = given "longest" !longest; drift = !drift; clients = !clients; masters = !masters; tokens = !tokens; names;
+  { nodes; guard = !guard; longest = given "longest" !longest; drift = !drift; late = !late; clients = !clients; masters = !masters; tokens = !tokens; names;
     promises = (if !promises = [] then [List.hd promise_names] else !promises); lines = List.rev !lines; heard = !heard }
 
 (* After the last event all clocks run as real time does. *)
@@ -197,6 +198,13 @@ let follow f promise =
         if not (voted s x.id Z0 n) then reject (Printf.sprintf "node %d has not voted" n)) voters;
       let left n = List.fold_left (fun v a -> if a.a_node = n && a.a_round = x.id && a.a_vote then max v (int_of a.a_left) else v) 0 s.answers in
       let worth = List.fold_left (fun v n -> min v (left n)) f.longest voters in
+      (* The margin for late timers, which the proof does not ask for. What counts from PTTL ends a millisecond earlier still. *)
+      let within (ns, part) =
+        let said n = match Hashtbl.find_opt said (r, n) with Some (_, [v]) -> int v | _ -> 0 in
+        let ttl, less = match x.command with Inspects -> List.fold_left (fun v n -> min v (said n)) f.longest voters, 1 | _ -> int_of m.r_ttl, 0 in
+        let most = (ttl - less) * 1_000_000 - ttl * fst f.drift - snd f.drift - min ns (ttl * 1_000_000 / part) in
+        if validity > most then reject (Printf.sprintf "the validity is too long by %d ns" (validity - most)) in
+      Option.iter within f.late;
       let until = Z.add (w.client_clock m.r_client m.r_start) (z validity) and most = limit w m (worth_of m (z worth)) in
       happens [Decide (x.id, z worth, until, z fence), Silent] ~why:(fun () ->
         let clock = w.client_clock m.r_client s.now in
