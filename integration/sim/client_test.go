@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock/clocktest"
@@ -20,6 +21,7 @@ type client struct {
 	id     int
 	rate   float64
 	clock  *clocktest.Skewed
+	stalls atomic.Bool // the clock stands
 	locker *redlock.Locker
 	nodes  []*pool.Node
 

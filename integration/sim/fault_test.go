@@ -36,6 +36,9 @@ func (w *world) inject(f fault) {
 	case "jump":
 		m.MoveClock(f.d)
 		w.setBack[f.who] += max(0, -f.d)
+	case "back":
+		m.MoveClock(-f.d)
+		w.setBack[f.who] += f.d
 	case "delete":
 		m.Del(names[0])
 	default:
@@ -75,17 +78,21 @@ func (w *world) crash(f fault, m *fakeredis.Master) {
 
 // disturb suspends or stalls a client.
 func (c *client) disturb(f fault) {
+	t := c.world.trace
 	if f.kind == "suspend" {
-		c.clock.Suspend(f.d)
-		c.world.trace.suspended(c, f.d)
+		rate := c.rate
+		if c.stalls.Load() {
+			rate = 0
+		}
+		t.setClock(c, f.d, rate, func() { c.clock.Suspend(f.d) })
 		c.refresh()
 		return
 	}
-	c.clock.Stall()
-	c.world.trace.runs(c, 0)
+	c.stalls.Store(true)
+	t.setClock(c, 0, 0, c.clock.Stall)
 	c.world.later(f.d, func() {
-		c.clock.Resume()
-		c.world.trace.runs(c, c.rate)
+		c.stalls.Store(false)
+		t.setClock(c, 0, c.rate, c.clock.Resume)
 	})
 }
 

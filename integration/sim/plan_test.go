@@ -25,6 +25,9 @@ var withinAssumptions = []string{"delay", "delay", "pause", "reset", "cut", "res
 // Faults by which a master forgets what it acknowledged. They need the guard.
 var amnesia = []string{"empty", "flush", "everysec", "failover"}
 
+// Clocks of masters that are set back. For fences under the guard this is beyond the assumptions.
+var backward = []string{"back"}
+
 // Faults under which no lease can promise exclusion. Fences still stay in order.
 var beyond = []string{"jump", "delete", "stall"}
 
@@ -66,6 +69,8 @@ func draw(seed uint64) *plan {
 	p.fencing = r.IntN(4) > 0
 	p.kinds = slices.Clone(withinAssumptions)
 	switch r.IntN(3) {
+	case 0:
+		p.kinds = append(p.kinds, backward...)
 	case 1:
 		p.guard, p.fencing, p.durable = true, true, false
 		p.offsets = 0 // promise 3: the clocks differ by less than maxTTL less twice the clamp, which is ttl/2 here
@@ -107,6 +112,8 @@ func (p *plan) script() {
 			f.d = upTo(r, p.ttl/2) // time until the restart
 		case "suspend", "stall":
 			f.who, f.d = r.IntN(p.clients), upTo(r, p.ttl)
+		case "back":
+			f.d = upTo(r, 2*p.ttl)
 		case "jump":
 			f.d = upTo(r, 2*p.ttl) - p.ttl/2 + pick(r, -p.offsets, 0, 0, p.offsets)/2
 		}

@@ -128,7 +128,7 @@ func TestEveryPromiseHoldsUnderItsAssumptions(t *testing.T) {
 	requireFlat(t, live)
 	if played.Load() >= 100 {
 		require.Greater(t, counts.of["acquired"], 2*int(played.Load()), "the simulation acquires too few locks")
-		for _, kind := range slices.Concat(withinAssumptions, amnesia, beyond) {
+		for _, kind := range slices.Concat(withinAssumptions, backward, amnesia, beyond) {
 			require.NotZero(t, counts.of["fault "+kind], kind)
 		}
 		for _, kind := range []string{"extended by less", "extended by more", "second name alone"} {

@@ -203,14 +203,17 @@ func (m *tracedMaster) DataReplaced(keys map[string]fakeredis.Saved) {
 // Restarted records that the master starts again with its data.
 func (m *tracedMaster) Restarted() { m.add("restart %d kept", m.node) }
 
-// ClockSet records that the clock was set. A key that has expired is gone, also if the clock is set back.
+// ClockSet records that the clock was set. A key that has expired is gone, also if the clock is set back. It vanishes
+// while the clock still shows that it has expired, so before the instant of the step.
 func (m *tracedMaster) ClockSet(step time.Duration, rate int64, keys []string) {
-	m.add("clock node %d %d %d", m.node, step, rate)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, name := range names {
 		if step < 0 && !slices.Contains(keys, name) {
-			m.add("vanish %d %s", m.node, name)
+			m.addEarlierLocked(fmt.Sprintf("vanish %d %s", m.node, name))
 		}
 	}
+	m.addLocked(&traceLine{text: fmt.Sprintf("clock node %d %d %d", m.node, step, rate)})
 }
 
 // outcome returns the word for the reply of a script that does all or nothing.

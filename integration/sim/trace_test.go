@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +34,6 @@ type trace struct {
 	executions []*execution
 	rounds     []*tracedRound
 	rounded    map[*vote.Round]*tracedRound
-	rates      map[int]int64  // of clients' clocks, in billionths
 	claims     map[string]int // by token, the client that has detached it
 	passed     bool           // a claim went from one client to another
 }
@@ -52,7 +52,7 @@ func (w *world) beginTrace() {
 	}
 	t := &trace{
 		began: time.Now(), longest: redlock.DefaultMaxTTL, nodes: p.masters, rename: func(s string) string { return s },
-		rounded: map[*vote.Round]*tracedRound{}, rates: map[int]int64{}, claims: map[string]int{},
+		rounded: map[*vote.Round]*tracedRound{}, claims: map[string]int{},
 	}
 	if p.faultyClient != nil && p.faultyClient.rename != nil {
 		t.rename = p.faultyClient.rename
@@ -110,8 +110,7 @@ func (t *trace) observe(c *client) {
 	if t == nil {
 		return
 	}
-	t.rates[c.id] = billionths(c.rate)
-	t.header = append(t.header, fmt.Sprintf("client %d 0 %d", c.id, t.rates[c.id]))
+	t.header = append(t.header, fmt.Sprintf("client %d 0 %d", c.id, billionths(c.rate)))
 	door.Observe(c.locker, &tracedClient{t, c})
 }
 
@@ -135,6 +134,16 @@ func (t *trace) addLocked(l *traceLine) {
 	t.lines = append(t.lines, l)
 }
 
+// addEarlierLocked adds a line of the nanosecond before this instant.
+func (t *trace) addEarlierLocked(text string) {
+	l := &traceLine{at: max(0, time.Since(t.began)-1), text: text}
+	i := len(t.lines)
+	for i > 0 && t.lines[i-1].at > l.at {
+		i--
+	}
+	t.lines = slices.Insert(t.lines, i, l)
+}
+
 // use records that a client sees its lock valid. The lock may end right after the question, so the line stands where
 // the trace was before it.
 func (t *trace) use(client int, k *redlock.Lock) {
@@ -152,25 +161,17 @@ func (t *trace) use(client int, k *redlock.Lock) {
 	}
 }
 
-// suspended records that a client's clock has advanced at once, while it ran or stood.
-func (t *trace) suspended(c *client, d time.Duration) {
+// setClock has set change a client's clock, and records it: the clock advances by d at once, and runs at a rate from then
+// on. No line comes between.
+func (t *trace) setClock(c *client, d time.Duration, rate float64, set func()) {
 	if t == nil {
+		set()
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.addLocked(&traceLine{text: fmt.Sprintf("clock client %d %d %d", c.id, d, t.rates[c.id])})
-}
-
-// runs records that a client's clock runs at a rate from now on.
-func (t *trace) runs(c *client, rate float64) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.rates[c.id] = billionths(rate)
-	t.addLocked(&traceLine{text: fmt.Sprintf("clock client %d 0 %d", c.id, t.rates[c.id])})
+	set()
+	t.addLocked(&traceLine{text: fmt.Sprintf("clock client %d %d %d", c.id, d, billionths(rate))})
 }
 
 // write writes the trace of a plan into the folder. There is one of each kind and seed.
