@@ -181,6 +181,10 @@ sim-traces: ## make sim, and have the program of the proof read what masters and
 	SIM_TRACE=$(CURDIR)/bin/traces $(MAKE) sim
 	proof/check/sim bin/traces
 
+.PHONY: trace-mutants
+trace-mutants: ## take the guards of exclusion and fences out one by one, count what oracles and the program of the proof see, and write docs/results/traces.md: half an hour
+	scripts/trace-mutants
+
 .PHONY: soak
 soak: ## play scenarios for as long as it is told (SOAK=10m)
 	go test -timeout 0 -v -run TestEveryPromise ./integration/sim -sim.soak $(SOAK) $(TESTFLAGS)
