@@ -253,6 +253,7 @@ mutate: $(GREMLINS) ## change each condition and number of the pure packages, an
 .PHONY: mutants-check
 mutants-check: ## check that the guards of scripts/mutants.txt fit the code
 	scripts/mutants -n
+	scripts/trace-mutants -n
 
 .PHONY: docs-check
 docs-check: ## check the documents: links, code that compiles, commands and names of the API that exist
