@@ -171,23 +171,35 @@ func TestEveryBrokenAssumptionIsDetected(t *testing.T) {
 		rejected string
 	}{
 		"a client's clock beyond the drift allowance": {func(p *plan) { p.clientRates = 0.3 }, "at once", "the clocks differ by more than is assumed"},
-		"amnesia without the guard": {func(p *plan) { p.kinds = []string{"empty", "flush", "everysec", "failover"} }, "at once",
-			"restart: breaks an assumption: nodes forget nothing"},
+		"amnesia without the guard": {
+			func(p *plan) { p.kinds = []string{"empty", "flush", "everysec", "failover"} }, "at once",
+			"restart: breaks an assumption: nodes forget nothing",
+		},
 		"nodes' clocks too far apart, and amnesia": {func(p *plan) {
 			p.guard, p.fencing, p.durable, p.offsets, p.kinds = true, true, false, time.Hour, []string{"flush", "empty", "pause"}
 			p.rounds = 6
 		}, "fences", "the clocks differ by more than is assumed"},
-		"a token used twice": {func(p *plan) { p.faultyClient, p.kinds = twice, []string{"cut", "reset", "pause"} }, "at once",
-			"acquire: the token was used before"},
+		"a token used twice": {
+			func(p *plan) { p.faultyClient, p.kinds = twice, []string{"cut", "reset", "pause"} }, "at once",
+			"acquire: the token was used before",
+		},
 		// A lock that was passed may leave a key without any fault.
-		"an undo without order": {func(p *plan) { p.faultyClient, p.unpassed = unordered, true }, "left",
-			"exec: breaks an assumption: no acquire or repair after the undo"},
-		"an undo while the handle is valid": {func(p *plan) { p.faultyClient = tooEarly }, "at once",
-			"release: the token may be valid: its end is not in the trace before"},
-		"a late extension that revives": {func(p *plan) { p.faultyClient = revived }, "at once",
-			"exec: the node cannot have answered this; it would have: refused"},
-		"an extension that creates": {func(p *plan) { p.faultyClient, p.rounds = creating, 8 }, "at once",
-			"exec: the node cannot have answered this; it would have: refused"},
+		"an undo without order": {
+			func(p *plan) { p.faultyClient, p.unpassed = unordered, true }, "left",
+			"exec: breaks an assumption: no acquire or repair after the undo",
+		},
+		"an undo while the handle is valid": {
+			func(p *plan) { p.faultyClient = tooEarly }, "at once",
+			"release: the token may be valid: its end is not in the trace before",
+		},
+		"a late extension that revives": {
+			func(p *plan) { p.faultyClient = revived }, "at once",
+			"exec: the node cannot have answered this; it would have: refused",
+		},
+		"an extension that creates": {
+			func(p *plan) { p.faultyClient, p.rounds = creating, 8 }, "at once",
+			"exec: the node cannot have answered this; it would have: refused",
+		},
 		"a repair in quarantine": {func(p *plan) {
 			p.guard, p.repair, p.ttl, p.directed, p.faultyClient = true, true, 1500*time.Millisecond, forgottenGrant, repairing
 		}, "at once", "exec: the node cannot have answered this; it would have: unfit"},
