@@ -12,6 +12,8 @@ GREMLINS_VERSION := v0.6.0
 GREMLINS     := bin/gremlins-$(GREMLINS_VERSION)/gremlins
 PROMTOOL_VERSION := v0.316.0
 PROMTOOL     := bin/promtool-$(PROMTOOL_VERSION)/promtool
+NFPM_VERSION := v2.45.2
+NFPM         := bin/nfpm-$(NFPM_VERSION)/nfpm
 
 # ./... alone covers only the module in this folder. PUBLIC has an API that others rely on; commands and internal packages
 # among them are left out.
@@ -82,6 +84,11 @@ build: ## build the command: bin/redlock
 man: ## write the man pages of the command: bin/man
 	mkdir -p bin/man
 	$(COMMAND) test -count=1 -run '^TestEverySubcommandHasAManPage$$' . -man $(CURDIR)/bin/man
+
+.PHONY: completion
+completion: ## write the scripts with which shells complete the command's words: bin/completion
+	mkdir -p bin/completion
+	for shell in bash zsh fish; do $(COMMAND) run . completion $$shell >bin/completion/redlock.$$shell || exit; done
 
 .PHONY: test
 test: ## the tests that need no Docker, then those on real servers
@@ -296,12 +303,12 @@ notice-check: ## fail where NOTICE is not what the modules' licences say
 	scripts/notice check
 
 .PHONY: release
-release: ## make and sign the files of a release, and publish nothing: VERSION=v1.2.3 RELEASE_KEY=file
-	scripts/release '$(VERSION)'
+release: $(NFPM) ## make and sign the files of a release, and publish nothing: VERSION=v1.2.3 RELEASE_KEY=file
+	scripts/release $(CURDIR)/$(NFPM) '$(VERSION)'
 
 .PHONY: release-check
-release-check: ## build this commit as for a release, twice, and compare
-	scripts/release --try
+release-check: $(NFPM) ## build this commit as for a release, twice, compare, and try its deb, rpm and image in containers
+	scripts/release $(CURDIR)/$(NFPM) --try
 
 .PHONY: check
 check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## what to run before a commit: static checks, lint, and the tests that need no Docker
@@ -333,6 +340,9 @@ $(ACTIONLINT):
 
 $(GREMLINS):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS_VERSION)
+
+$(NFPM):
+	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 
 $(APIDIFF):
 	GOBIN=$(CURDIR)/$(@D) GOFLAGS= go install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)

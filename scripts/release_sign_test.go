@@ -28,6 +28,18 @@ case $does in
 esac
 `
 
+// nfpm writes what it was told into the package.
+const nfpm = `
+while [ $# -gt 0 ]; do
+  case $1 in
+  -p) kind=$2 ;;
+  -t) target=$2 ;;
+  esac
+  shift
+done
+echo "$kind $ARCH $VERSION $SOURCE_DATE_EPOCH" >"$target"
+`
+
 // signable is a repository of v0.1.0 that builds, with the public key of key. release makes v0.1.0 for
 // this platform. It returns what minisign was called with.
 func signable(t *testing.T) (folder, key string, git func(args ...string), release func(key string) (says, calls string, err error)) {
@@ -41,6 +53,8 @@ func signable(t *testing.T) (folder, key string, git func(args ...string), relea
 	write(t, filepath.Join(folder, "cmd/redlock/own.work"), "go 1.25.0\n\nuse .\n\nreplace github.com/quorumlock/go-redlock => ../..\n")
 	write(t, filepath.Join(folder, "internal/tools/sbom/main.go"), program)
 	write(t, filepath.Join(folder, "NOTICE"), "licences\n")
+	write(t, filepath.Join(folder, "Makefile"), "man completion:\n")
+	write(t, filepath.Join(folder, "deploy/Dockerfile"), "FROM scratch\n")
 	write(t, filepath.Join(folder, ".gitignore"), "dist/\n")
 	write(t, filepath.Join(folder, "minisign.pub"), "the pair\n")
 	git("add", ".")
@@ -48,9 +62,10 @@ func signable(t *testing.T) (folder, key string, git func(args ...string), relea
 	secret := t.TempDir()
 	key, log := filepath.Join(secret, "key"), filepath.Join(secret, "log")
 	write(t, key, "the pair\n")
+	packager := executable(t, "nfpm", nfpm)
 	return folder, key, git, func(key string) (says, calls string, err error) {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(folder, "scripts/release"), "v0.1.0", runtime.GOOS+"/"+runtime.GOARCH)
+		cmd := exec.Command(filepath.Join(folder, "scripts/release"), packager, "v0.1.0", runtime.GOOS+"/"+runtime.GOARCH)
 		cmd.Env = append(os.Environ(), "RELEASE_KEY="+key, "MINISIGN_LOG="+log, "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		text, _ := os.ReadFile(log)
@@ -58,10 +73,14 @@ func signable(t *testing.T) (folder, key string, git func(args ...string), relea
 	}
 }
 
-// withMinisign puts a minisign on the PATH.
+// withMinisign puts a minisign on the PATH, and a docker that only records its arguments there, too.
 func withMinisign(t *testing.T) {
 	t.Helper()
-	t.Setenv("PATH", filepath.Dir(executable(t, "minisign", minisign))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	path := os.Getenv("PATH")
+	for _, tool := range []string{executable(t, "minisign", minisign), executable(t, "docker", `echo "docker $*" >>"$MINISIGN_LOG"`)} {
+		path = filepath.Dir(tool) + string(filepath.ListSeparator) + path
+	}
+	t.Setenv("PATH", path)
 }
 
 func TestTheSumsOfAReleaseAreSignedAndVerified(t *testing.T) {
@@ -73,11 +92,25 @@ func TestTheSumsOfAReleaseAreSignedAndVerified(t *testing.T) {
 	commit, err := exec.Command("git", "-C", folder, "rev-parse", "HEAD").Output()
 	require.NoError(t, err)
 	sums := filepath.Join(folder, "dist/v0.1.0/SHA256SUMS")
-	require.Equal(t, "-S -s "+key+" -m "+sums+" -t go-redlock v0.1.0 "+string(commit)+"-V -q -p minisign.pub -m "+sums+"\n", calls)
+	image := ""
+	if runtime.GOOS == "linux" {
+		image = "docker build -q --platform linux/" + runtime.GOARCH + " -t go-redlock/redlock:v0.1.0-" + runtime.GOARCH + " deploy\n"
+	}
+	require.Equal(t, image+"-S -s "+key+" -m "+sums+" -t go-redlock v0.1.0 "+string(commit)+"-V -q -p minisign.pub -m "+sums+"\n", calls)
 	require.FileExists(t, sums+".minisig")
 	text, err := os.ReadFile(sums)
 	require.NoError(t, err)
-	for _, file := range []string{"redlock_v0.1.0_" + runtime.GOOS + "_" + runtime.GOARCH, "NOTICE", "provenance.json"} {
+	binary := "redlock_v0.1.0_" + runtime.GOOS + "_" + runtime.GOARCH
+	files := []string{binary, binary + ".cdx.json", "NOTICE", "provenance.json"}
+	if runtime.GOOS == "linux" {
+		files = append(files, binary+".deb", binary+".rpm")
+		date, err := exec.Command("git", "-C", folder, "log", "-1", "--format=%ct").Output()
+		require.NoError(t, err)
+		packed, err := os.ReadFile(filepath.Join(folder, "dist/v0.1.0", binary+".deb"))
+		require.NoError(t, err)
+		require.Equal(t, "deb "+runtime.GOARCH+" v0.1.0 "+string(date), string(packed))
+	}
+	for _, file := range files {
 		require.Contains(t, string(text), "  "+file+"\n")
 	}
 }

@@ -39,7 +39,7 @@ func repository(t *testing.T) (folder string, git func(args ...string), release 
 	git("commit", "-qm", "first")
 	return folder, git, func(version string) string {
 		t.Helper()
-		out, err := exec.Command(filepath.Join(folder, "scripts/release"), version).CombinedOutput()
+		out, err := exec.Command(filepath.Join(folder, "scripts/release"), "nfpm", version).CombinedOutput()
 		require.Error(t, err)
 		if _, err := os.Stat(filepath.Join(folder, "dist")); err == nil {
 			t.Error("something was built")
