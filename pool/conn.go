@@ -57,7 +57,10 @@ func newPipeConn(pl *pipeline, s *transport.Conn, f session.Facts) *pipeConn {
 }
 
 // id identifies the connection on the server.
-func (pc *pipeConn) id() undo.Conn { return undo.Conn{ClientID: pc.state.Facts().ClientID, RunID: pc.state.Facts().RunID} }
+func (pc *pipeConn) id() undo.Conn {
+	f := pc.state.Facts()
+	return undo.Conn{ClientID: f.ClientID, RunID: f.RunID}
+}
 
 // run reads until the connection ends, waits for the writer, and returns the reason.
 func (pc *pipeConn) run() error {

@@ -318,7 +318,7 @@ func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
 		far        []time.Duration
 		goroutines int
 		hold       time.Duration
-		seconds    time.Duration // for so long that chance decides little
+		seconds    int           // for so long that chance decides little
 		least      float64       // of any process, as part of its share
 	}{
 		{[]time.Duration{0, ms / 2, 0}, 1, 30 * ms, 3, 0.6},
@@ -336,7 +336,7 @@ func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
 				}
 				fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
 				r := race{hold: c.hold}
-				r.run(lockers, c.goroutines, c.seconds*time.Second)
+				r.run(lockers, c.goroutines, time.Duration(c.seconds)*time.Second)
 				_, turns := r.turns(len(lockers))
 				part := float64(slices.Min(turns)*len(turns)) / float64(len(r.who))
 				fl.t.Logf("%v: %.2f", turns, part)

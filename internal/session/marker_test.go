@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// The node A has a quarantine of 60 s. Its servers are called r1, r2, …
+// The node A has a quarantine of 60 s. Its servers are called r1 and r2.
 const quarantine = 60 * time.Second
 
 var settings = guard.New(quarantine, []string{"A", "B", "C"})
