@@ -318,8 +318,8 @@ func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
 		far        []time.Duration
 		goroutines int
 		hold       time.Duration
-		seconds    int           // for so long that chance decides little
-		least      float64       // of any process, as part of its share
+		seconds    int     // for so long that chance decides little
+		least      float64 // of any process, as part of its share
 	}{
 		{[]time.Duration{0, ms / 2, 0}, 1, 30 * ms, 3, 0.6},
 		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 30 * ms, 6, 0.6},
