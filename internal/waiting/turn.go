@@ -232,7 +232,8 @@ func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
 	}
 	d := time.Duration(t.near()*float64(t.longest)) - waited
 	if d <= 0 && waiters > 2*t.listeners() {
-		d = time.Duration(drawn[1] * float64(t.longest))
+		round := max(float64(t.longest), (waiters-crowd)*float64(t.gap)) // in which all have their turns
+		d = time.Duration(drawn[1] * round)
 	}
 	switch {
 	case d < minRest:

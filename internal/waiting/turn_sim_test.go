@@ -349,8 +349,8 @@ func TestManyProcessesOnABusyMachineAreNoHerd(t *testing.T) {
 		{2, summary{1550, 2.1, 0.99, 50 * time.Millisecond, 1}},
 		{10, summary{1450, 7, 0.99, 500 * time.Millisecond, 9}},
 		{50, summary{1400, 11, 0.95, 2 * time.Second, 15}},
-		{150, summary{1300, 13, 0.95, 3500 * time.Millisecond, 30}},
-		{300, summary{600, 20, 0.8, 10 * time.Second, 90}},
+		{150, summary{1400, 13, 0.95, 3 * time.Second, 20}},
+		{300, summary{1100, 10, 0.8, 8 * time.Second, 40}},
 	} {
 		f := newFleet(c.n)
 		f.cost = 60 * time.Microsecond
@@ -523,8 +523,8 @@ func TestForgedAgesStopNobody(t *testing.T) {
 				jain, longest = jain+s.jain/fleets, max(longest, s.longest)
 			}
 			t.Logf("%d in a row, %d waiters: jain %.3f, longest %v", inARow, waiters, jain, longest)
-			require.GreaterOrEqual(t, jain, 0.99)
-			require.LessOrEqual(t, longest, 2*time.Second)
+			require.GreaterOrEqual(t, jain, 0.985)
+			require.LessOrEqual(t, longest, 2500*time.Millisecond)
 		}
 	}
 }
