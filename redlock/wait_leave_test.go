@@ -61,7 +61,7 @@ func TestASubscriptionLingers(t *testing.T) {
 			done := waitingFor(bg, b, "a")
 			require.NoError(t, k.Release(bg))
 			require.NoError(t, gets(t, done).k.Release(bg))
-			pass(waiting.Linger / 2)
+			pass(waiting.AgainAfter / 2)
 		}
 		requireOnePerNode(t, fl, "SUBSCRIBE")
 		require.Zero(t, fl.count("UNSUBSCRIBE"))

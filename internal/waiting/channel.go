@@ -103,7 +103,7 @@ type channel struct {
 	of        string        // the name whose releases are announced
 	confirmed quorum.Nodes  // the subscription is in effect there
 	waiter    *Waiter       // the only head that waits for the name; nil: it has left
-	keepUntil clock.Instant // end of Linger
+	keepUntil clock.Instant // it is subscribed to until then, although nobody waits
 	timer     timer.Timer   // ends the subscription
 	resting   bool          // it is not subscribed to for now: see Waiter.restLocked
 
@@ -118,10 +118,17 @@ const AnnounceGrace = 2 * time.Millisecond
 // leaveLocked ends the use of the channel. It remains subscribed to until keepUntil.
 func (c *channel) leaveLocked() {
 	c.waiter = nil
-	switch t := c.all.table; {
-	case c.resting:
+	if c.resting {
 		c.all.removeLocked(c)
-	case !t.closed:
+		return
+	}
+	c.keepLocked(c.keepUntil)
+}
+
+// keepLocked ends the subscription at an instant, unless a waiter comes before. Whoever is subscribed counts as one that waits.
+func (c *channel) keepLocked(until clock.Instant) {
+	if t := c.all.table; !t.closed {
+		c.keepUntil = min(c.keepUntil, until)
 		t.cfg.Timers.Set(&c.timer, c.keepUntil, c)
 	}
 }
@@ -301,13 +308,13 @@ func (s *subscribed) resumeLocked() {
 	}
 }
 
-// endLocked ends the use of the channels. A waiter that got the lock at once did not
-// wait and does not prolong Linger. Otherwise a process that acquires a name again and again would
+// endLocked ends the use of the channels. They remain for a while. A waiter that got the lock at once did not
+// wait and does not prolong that. Otherwise a process that acquires a name again and again would
 // never leave its channel.
-func (s *subscribed) endLocked() {
+func (s *subscribed) endLocked(linger time.Duration) {
 	for _, c := range s.channels {
 		if !s.before {
-			c.keepUntil = s.waiter.table.now().Add(Linger)
+			c.keepUntil = s.waiter.table.now().Add(linger)
 		}
 		c.leaveLocked()
 	}

@@ -83,6 +83,9 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant) (next *Waiter, plan H
 			continue
 		}
 		s.said = plan.Age
+		if c := t.channels.ofLocked(name); c != nil && s.empty() {
+			c.keepLocked(now.Add(s.again()))
+		}
 		switch head := s.head(); {
 		case head == nil || head == next:
 		case next == nil && !due && head.canReceiveLocked():

@@ -68,15 +68,23 @@ type nameState struct {
 	table  *Table
 	name   string
 	holder *Hold
+	lasted time.Duration // the last acquisition that succeeded
 	queue
 	streak
 
 	linger *timer.Timer // removes a state that lingers for its streak
 }
 
-// Linger is how long a subscription remains after its last waiter, and a streak after its last
+// Linger is how long a subscription remains at most while its last waiter has the lock, and a streak after its last
 // hold: a process often contends for the same name again.
 const Linger = time.Second
+
+// again returns how soon this process asks for the name again if it does so at once: when its release was answered. Afterwards
+// it must not count as a waiter any more.
+func (s *nameState) again() time.Duration { return min(Linger, AgainAfter+4*s.lasted) }
+
+// AgainAfter is how long a process may take for that on a busy machine.
+const AgainAfter = 10 * time.Millisecond
 
 // Acquired records a lock that is held here. Its waiter leaves the queue. w may be nil.
 func (t *Table) Acquired(h *Hold, w *Waiter) {
@@ -84,7 +92,7 @@ func (t *Table) Acquired(h *Hold, w *Waiter) {
 	defer t.mu.Unlock()
 	for _, name := range h.Names {
 		s := t.getOrCreateLocked(name)
-		s.holder = h
+		s.holder, s.lasted = h, t.now().Sub(h.Began)
 		if !h.HandedOff || s.holds == 0 { // the handoff may have been of another name
 			s.holdBegins(h.Began, 3*t.cfg.Backoff.Min)
 		}
@@ -94,7 +102,7 @@ func (t *Table) Acquired(h *Hold, w *Waiter) {
 		}
 	}
 	if w != nil {
-		w.leaveLocked()
+		w.leaveLocked(Linger)
 	}
 }
 

@@ -232,8 +232,7 @@ func (t *turn) rest(waited time.Duration, drawn [2]float64) time.Duration {
 	}
 	d := time.Duration(t.near()*float64(t.longest)) - waited
 	if d <= 0 && waiters > 2*t.listeners() {
-		round := max(float64(t.longest), (waiters-crowd)*float64(t.gap)) // in which all have their turns
-		d = time.Duration(drawn[1] * round)
+		d = time.Duration(drawn[1] * (waiters - crowd) * float64(t.gap)) // in that time all have their turns
 	}
 	switch {
 	case d < minRest:

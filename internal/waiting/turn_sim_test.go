@@ -350,7 +350,7 @@ func TestManyProcessesOnABusyMachineAreNoHerd(t *testing.T) {
 		{10, summary{1450, 7, 0.99, 500 * time.Millisecond, 9}},
 		{50, summary{1400, 11, 0.95, 2 * time.Second, 15}},
 		{150, summary{1400, 13, 0.95, 3 * time.Second, 20}},
-		{300, summary{1100, 10, 0.8, 8 * time.Second, 40}},
+		{300, summary{950, 10, 0.75, 10 * time.Second, 50}},
 	} {
 		f := newFleet(c.n)
 		f.cost = 60 * time.Microsecond

@@ -99,14 +99,14 @@ func (w *Waiter) Leave() {
 	}
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
-	w.leaveLocked()
+	w.leaveLocked(w.entries[0].state.again())
 }
 
-// leaveLocked removes the waiter from its queues. It does nothing if the waiter is in no queue.
-func (w *Waiter) leaveLocked() {
+// leaveLocked removes the waiter from its queues. Its subscriptions linger. It does nothing if the waiter is in no queue.
+func (w *Waiter) leaveLocked(linger time.Duration) {
 	if len(w.entries) > 0 {
 		w.place.leaveLocked()
-		w.subs.endLocked()
+		w.subs.endLocked(linger)
 		w.look.plan(0)
 		w.poll = nil
 	}

@@ -1,0 +1,137 @@
+//go:build !race
+
+package redlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
+)
+
+// burst has n processes wait for one hold, and then hold the name once each. It returns when all were served, for how long the name was free
+// in all, and each time.
+func (fl *testbed) burst(n int, first, hold, every time.Duration) (served, free time.Duration, gaps []time.Duration) {
+	k := take(fl.t, fl.process().locker(), "a", time.Hour)
+	var all []*Locker
+	for range n {
+		all = append(all, fl.process().locker())
+	}
+	fl.each(func(m *fakeredis.Master) { m.SetDelay(every) })
+	var mu sync.Mutex
+	var ended sync.WaitGroup
+	var freed time.Time
+	for _, l := range all {
+		ended.Go(func() {
+			k, err := l.Acquire(bg, "a", time.Minute)
+			require.NoError(fl.t, err)
+			mu.Lock()
+			gaps = append(gaps, time.Since(freed))
+			mu.Unlock()
+			time.Sleep(hold)
+			mu.Lock()
+			freed = time.Now()
+			mu.Unlock()
+			require.NoError(fl.t, k.Release(bg))
+		})
+	}
+	pass(first)
+	fl.answered()
+	fl.forget()
+	began := time.Now()
+	freed = began
+	require.NoError(fl.t, k.Release(bg))
+	ended.Wait()
+	served = time.Since(began)
+	for _, g := range gaps {
+		free += g
+	}
+	return served, free, gaps
+}
+
+// Many wait for one long hold, and then hold the name once each. Those that have had their turn must not look like
+// waiters, and not all others may rest meanwhile.
+func TestABurstIsServedWithoutAStandstill(t *testing.T) {
+	late.LeaveOut(t, "it measures the time from one holder to the next")
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		served, free, gaps := fl.burst(50, 30*time.Second, 5*time.Millisecond, 200*time.Microsecond)
+		fl.t.Logf("all served in %v, free for %v in all and at most %v", served, free, slices.Max(gaps))
+		require.Less(fl.t, slices.Max(gaps), 100*time.Millisecond)
+		require.Less(fl.t, free, 300*time.Millisecond)
+	})
+}
+
+// Each of 20 processes wants the name six times a second, and holds it for 5 ms. Few wait at a time, and not for long.
+func TestWhoHasHadItsTurnIsNotWaitedFor(t *testing.T) {
+	late.LeaveOut(t, "it measures how long processes wait")
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		const n, hold = 20, 5 * time.Millisecond
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		var mu sync.Mutex
+		var waits []time.Duration
+		var all sync.WaitGroup
+		for range n {
+			l := fl.process().locker()
+			all.Go(func() {
+				for {
+					time.Sleep(time.Duration(rand.ExpFloat64() * n * float64(hold) / 0.6))
+					began := time.Now()
+					k, err := l.Acquire(ctx, "a", time.Minute)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					waits = append(waits, time.Since(began))
+					mu.Unlock()
+					time.Sleep(hold)
+					require.NoError(fl.t, k.Release(bg))
+				}
+			})
+		}
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		all.Wait()
+		slices.Sort(waits)
+		p99 := waits[len(waits)*99/100]
+		fl.t.Logf("%d holds, waits of %v, 99 %% of up to %v", len(waits), waits[len(waits)/2], p99)
+		require.Less(fl.t, p99, 150*time.Millisecond)
+	})
+}
+
+// Two processes take turns. Ten others want the name once a second, and give up soon.
+func TestWhoHasGivenUpIsNotWaitedFor(t *testing.T) {
+	late.LeaveOut(t, "it counts turns")
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
+		defer cancel()
+		var others sync.WaitGroup
+		for range 10 {
+			l := fl.process().locker()
+			others.Go(func() {
+				for ctx.Err() == nil {
+					time.Sleep(rand.N(2 * time.Second))
+					if k, err := l.Acquire(ctx, "a", time.Minute, WithWait(3*time.Millisecond)); err == nil {
+						_ = k.Release(bg)
+					}
+				}
+			})
+		}
+		r := race{hold: 5 * time.Millisecond}
+		r.run([]*Locker{fl.process().locker(), fl.process().locker()}, 1, 10*time.Second)
+		others.Wait()
+		_, turns := r.turns(2)
+		fl.t.Log(turns)
+		require.Greater(fl.t, turns[0]+turns[1], 1400)
+	})
+}
