@@ -89,7 +89,8 @@ func (sh *shard) moveQueuedFrom(pl *pipeline) {
 				pl.queue.push(c)
 			}
 		}
-		away = append(away, pl.unparkIfLocked(func(c *command.Command) bool { return sh.cluster.belongsElsewhere(c, sh, pl.conn != nil) })...)
+		elsewhere := func(c *command.Command) bool { return sh.cluster.belongsElsewhere(c, sh, pl.conn != nil) }
+		away = append(away, pl.unparkedLocked(pl.parked.RemoveIf(elsewhere))...)
 	}
 	pl.mu.Unlock()
 	for _, c := range away {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/resp"
@@ -41,11 +40,11 @@ type pipeConn struct {
 
 // incoming is the state of the reader, which alone uses it.
 type incoming struct {
-	answering  []*command.Command       // written, in order
-	next       int                      // the first of answering without a reply
-	oneCall    []*command.Command       // of handleMergedReply,
-	parts      []reply.Part             // and what its reply means for each
-	unexecuted map[string]clock.Instant // see noteAcquire
+	answering []*command.Command // written, in order
+	next      int                // the first of answering without a reply
+	oneCall   []*command.Command // of handleMergedReply,
+	parts     []reply.Part       // and what its reply means for each
+	nothing   undo.Nothing
 }
 
 // newPipeConn makes the pipeConn of a connection whose handshake is over.
@@ -142,7 +141,7 @@ func (pc *pipeConn) handleReply(c *command.Command, v any, err error) {
 		pc.noteVote(r)
 	}
 	if c.Op.Undoes() {
-		nothingToUndo := pc.takeUnexecuted(c)
+		nothingToUndo := pc.nothing.Undone(c)
 		r.Retrying = pc.pipeline.retry(c, r, nothingToUndo)
 	}
 	if r.Outcome == command.Refused && c.WasResent() {

@@ -29,7 +29,7 @@ package pool
 //	write.go              the writer, and its batches
 //	merge.go              commands that are sent in one call
 //	undo.go               whether an undo is sent again
-//	undo_parked.go        undos that a server answers by errors
+//	undo_parked.go        sends undos again that a server answered by errors
 //	unacked.go            sends what deletes what late acquires make
 //
 // Dialling and the state of the server:

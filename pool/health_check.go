@@ -117,7 +117,7 @@ var errRoleChanged = errors.New("pool: server changed identity or role; reconnec
 
 // onInfo applies the answer to INFO. Only the reader calls it.
 func (pc *pipeConn) onInfo(reply any, err error) {
-	pc.forgetUnexecuted()
+	pc.nothing.Forget(pc.pipeline.node.cfg.Clock.Now())
 	pc.pipeline.mu.Lock()
 	outdated := pc.state.Checked(reply, err)
 	pc.pipeline.mu.Unlock()

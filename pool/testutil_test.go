@@ -475,4 +475,6 @@ func readNumber(r *bufio.Reader, kind string) (int, error) {
 const (
 	sweepPause, sweepRound = undo.SweepPause, undo.SweepRound
 	maxSwept, maxLate      = undo.MaxSwept, undo.MaxLate
+	maxParked              = undo.MaxParked
+	maxRetryDelay          = undo.MaxProbePause
 )

@@ -45,7 +45,7 @@ func (pl *pipeline) sweep() {
 	if due := o.Due(); pl.conn == nil || due == 0 || now.Before(due) {
 		return
 	}
-	unfit, parked := pl.conn.state.Unfit(), pl.parked.waiting.len() > 0
+	unfit, parked := pl.conn.state.Unfit(), pl.parked.Len() > 0
 	if pl.conn.state.Failing() == nil && (!unfit || !parked) {
 		if r := o.Sweep(now, pl.node.kind.severalSlots() && !pl.node.cfg.Proxied); r != nil {
 			pl.queue.push(&command.Command{Request: r})

@@ -1,17 +1,8 @@
 package pool
 
 import (
-	"time"
-
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
-)
-
-// Probes of parked undos come after 20 ms, then at doubling intervals up to a second, because nothing
-// tells when a server executes undos again.
-const (
-	minRetryDelay = 20 * time.Millisecond
-	maxRetryDelay = time.Second
 )
 
 // requeue queues a command once more, as its first submission did. It must not be called under
@@ -55,7 +46,3 @@ func (pl *pipeline) retry(c *command.Command, r command.Reply, nothing bool) (re
 	}
 	return retrying
 }
-
-// retryDelay returns the pause after so many repetitions: 20 ms, doubled each time, at most 1 s.
-// The count is bounded, so that the shift does not overflow.
-func retryDelay(times uint8) time.Duration { return min(minRetryDelay<<min(times, 10), maxRetryDelay) }

@@ -2,32 +2,18 @@ package pool
 
 import (
 	"fmt"
-	"maps"
-	"math"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
-// parked are the undos that the server answered by an error. They have no timers of their own:
-// one at a time is sent as a probe. When the server executes it, the others follow.
-//
-// The oldest is the next probe. So an undo whose error concerns only itself delays the others by
-// a second, and not until its end. A probe is an undo and never a PING, because CLUSTERDOWN,
-// MISCONF, OOM and NOREPLICAS let a PING pass. All fields are guarded by pipeline.mu.
+// parked has the undos that the server answered by an error, and the timer of their probes. pipeline.mu guards it. Each of them has
+// been counted by admitsUndo.
 type parked struct {
-	waiting ring        // the oldest is first
-	timer   timer.Alarm // of probe: set while undos wait
-	probes  uint8       // number of probes since one was executed
+	undo.Parked
+	timer timer.Alarm // of probe: set while undos wait
 }
-
-// maxParked bounds the undos of a node that will be sent once more. A further undo is dropped.
-const maxParked = 10_000
-
-// followers is how many parked undos follow one that was executed. Each of them has followers in
-// turn, so all are sent within a few round trips, but few to a server that fails again.
-const followers = 2
 
 // endRetriesLocked forgets the acquires that may still be executed, and returns the parked undos, which
 // will not be sent. It is for a pipeline that is closed or drained.
@@ -35,39 +21,28 @@ func (pl *pipeline) endRetriesLocked() (left []*command.Command) {
 	pl.unacked.Clear()
 	pl.unacked.timer.Stop()
 	pl.parked.timer.Stop() // a probe that is already firing finds no undo
-	return pl.unparkIfLocked(func(*command.Command) bool { return true })
+	return pl.unparkedLocked(pl.parked.Take(pl.parked.Len()))
 }
 
 // parkLocked parks an answered undo and makes sure that a probe comes. The caller has counted it with
-// admitsUndo. If it was perhaps executed, an earlier sending may have undone what the next one misses.
+// admitsUndo.
 func (pl *pipeline) parkLocked(c *command.Command, perhaps bool) {
-	p := &pl.parked
-	first := p.waiting.len() == 0
-	if first && c.Retries == 0 { // it failed for the first time: the interval begins again
-		p.probes = 0
-	}
-	next := &command.Command{Request: c.Request, To: c.To, Node: c.Node, Retries: min(c.Retries, math.MaxUint8-1) + 1}
-	next.SetAsking(c.Asking()) // it goes to the same shard
-	if perhaps {
-		next.MarkResend()
-	}
-	p.waiting.push(next)
-	if first {
+	if pl.parked.Add(c, perhaps) {
 		pl.probeLaterLocked()
 	}
 }
 
 // probeLaterLocked sets the timer of the next probe if undos wait.
 func (pl *pipeline) probeLaterLocked() {
-	if p := &pl.parked; p.waiting.len() > 0 {
-		p.timer.Set(pl.node.cfg.Clock, retryDelay(p.probes), pl.probe)
+	if p := &pl.parked; p.Len() > 0 {
+		p.timer.Set(pl.node.cfg.Clock, p.Pause(), pl.probe)
 	}
 }
 
 // probeSoonLocked brings the next probe forward on a new connection, which may reach a server
 // that executes undos again.
 func (pl *pipeline) probeSoonLocked() {
-	pl.parked.probes = 0
+	pl.parked.Soon()
 	pl.probeLaterLocked()
 }
 
@@ -76,11 +51,10 @@ func (pl *pipeline) probeSoonLocked() {
 func (pl *pipeline) probe() {
 	now := pl.node.membership().Clock.Now() // once for all: there may be 10,000
 	pl.mu.Lock()
-	late := pl.unparkIfLocked(func(c *command.Command) bool { return c.Expired(now) })
+	late := pl.unparkedLocked(pl.parked.Probed(now))
 	if pl.conn != nil {
 		pl.sendParkedLocked(1)
 	}
-	pl.parked.probes = min(pl.parked.probes, 10) + 1 // so that the interval doubles, until an undo is executed
 	pl.probeLaterLocked()
 	pl.mu.Unlock()
 	for _, c := range late { // without mu, because this calls their owners
@@ -88,39 +62,27 @@ func (pl *pipeline) probe() {
 	}
 }
 
-// unparkIfLocked removes and returns the undos for which a condition is true. The others keep
-// their order.
-func (pl *pipeline) unparkIfLocked(condition func(c *command.Command) bool) (taken []*command.Command) {
-	waiting := &pl.parked.waiting
-	for range waiting.len() {
-		c := waiting.pop()
-		// One round through the ring, as in pruneLocked.
-		if !condition(c) {
-			waiting.push(c)
-			continue
-		}
-		pl.node.releaseUndo()
-		taken = append(taken, c)
-	}
-	return taken
-}
-
 // followParkedLocked sends the followers of an undo that the server executed.
 func (pl *pipeline) followParkedLocked() {
-	pl.parked.probes = 0 // should one fail again, the interval begins at its shortest
-	pl.sendParkedLocked(followers)
+	pl.parked.Soon()
+	pl.sendParkedLocked(undo.Followers)
 }
 
 // sendParkedLocked queues the oldest undos, at most so many. It queues none while the queue is long: the next
 // probe will have followers, too.
 func (pl *pipeline) sendParkedLocked(most int) {
-	for range most {
-		if pl.parked.waiting.len() > 0 && pl.queue.len() < maxBatch {
-			pl.queue.push(pl.parked.waiting.pop())
-			pl.node.releaseUndo()
-		}
+	for _, c := range pl.unparkedLocked(pl.parked.Take(min(most, maxBatch-pl.queue.len()))) {
+		pl.queue.push(c)
 	}
 	pl.wakeLocked()
+}
+
+// unparkedLocked returns undos that are parked no more.
+func (pl *pipeline) unparkedLocked(undos []*command.Command) []*command.Command {
+	for range undos {
+		pl.node.releaseUndo()
+	}
+	return undos
 }
 
 // admitsUndo counts an undo that will be sent once more, and reports false if there are too many.
@@ -130,7 +92,7 @@ func (n *Node) admitsUndo() bool {
 	n = n.whole
 	// Counted first and taken back if it was too many, so that concurrent calls never exceed the
 	// bound.
-	if n.count.parked.Add(1) <= maxParked {
+	if n.count.parked.Add(1) <= undo.MaxParked {
 		return true
 	}
 	n.releaseUndo()
@@ -147,7 +109,7 @@ func (n *Node) countDropped(why error) {
 }
 
 var errTooManyParked = fmt.Errorf(
-	"pool: %d undos are waiting: further undos are dropped, and their keys remain until their TTL", maxParked)
+	"pool: %d undos are waiting: further undos are dropped, and their keys remain until their TTL", undo.MaxParked)
 
 // releaseUndo removes an undo from the count. When none is left, the next dropped undo is logged
 // again.
@@ -158,38 +120,9 @@ func (n *Node) releaseUndo() {
 	}
 }
 
-// noteAcquire remembers an acquire that surely executed nothing on this connection: its final
-// answer says so, and it was sent once, to this server. Its undo, which is queued behind it, has
-// nothing to undo. Only the reader calls it, so that unexecuted needs no lock.
+// noteAcquire notes the last answer to an acquire. Only the reader calls it, so that nothing needs no mutex.
 func (pc *pipeConn) noteAcquire(c *command.Command, r command.Reply) {
-	// Failed says that nothing was executed (see internal/reply).
-	if r.Outcome != command.Failed || c.Op != command.Acquire || c.UsesEval() || c.Redirects > 0 || pc.pipeline.node.cfg.Proxied {
-		return
+	if n := pc.pipeline.node; r.Outcome == command.Failed && !n.cfg.Proxied { // a proxy may have sent it to another server, too
+		pc.nothing.Failed(c, n.cfg.Clock.Now())
 	}
-	// Without room it is not remembered. Its undo is then repeated, which is safe.
-	if len(pc.unexecuted) >= maxParked {
-		return
-	}
-	if pc.unexecuted == nil {
-		pc.unexecuted = make(map[string]clock.Instant)
-	}
-	// The undo follows within the TTL. The entry is kept for twice that, and then dropped by
-	// forgetUnexecuted.
-	pc.unexecuted[c.Token()] = pc.pipeline.node.cfg.Clock.Now().Add(2 * c.TTL)
-}
-
-// forgetUnexecuted drops acquires whose undo does not come here, because it went to another
-// shard or the lock was detached. Only the reader calls it.
-func (pc *pipeConn) forgetUnexecuted() {
-	now := pc.pipeline.node.cfg.Clock.Now()
-	maps.DeleteFunc(pc.unexecuted, func(_ string, until clock.Instant) bool { return !now.Before(until) })
-}
-
-// takeUnexecuted reports whether the acquire of an answered undo surely executed nothing, and forgets
-// that acquire. Only the reader calls it.
-func (pc *pipeConn) takeUnexecuted(c *command.Command) bool {
-	_, unexecuted := pc.unexecuted[c.Token()]
-	// An acquire has one undo, so the entry is not needed again.
-	delete(pc.unexecuted, c.Token())
-	return unexecuted && c.AcquiredHere
 }
