@@ -46,7 +46,7 @@ SUITE        := go -C integration run ./suite -C ..
 COVERAGE     := $(if $(filter true,$(CI)),coverage.out)
 
 # These decide and do nothing else: no goroutine, no clock, no connection.
-PURE         := internal/quorum internal/verdict internal/lease internal/guard internal/claim internal/resp internal/nodelist internal/oneline
+PURE         := internal/quorum internal/verdict internal/session internal/undo internal/lease internal/guard internal/claim internal/resp internal/nodelist internal/oneline
 
 DOCUMENTS    := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs $(wildcard contrib/*/README.md)
 

@@ -172,6 +172,21 @@ func TestWhatBecomesOfAMarker(t *testing.T) {
 	}
 }
 
+// A VerifyMarker precedes what makes a key or counts one, and no more once it was made.
+func TestWhatAVerifyMarkerPrecedes(t *testing.T) {
+	var m Marker
+	m.Connected()
+	for op, precedes := range map[command.Op]bool{
+		command.Acquire: true, command.Inspect: true, command.Extend: false, command.Release: false, command.Poll: false,
+	} {
+		require.Equal(t, precedes, m.Precedes(op), op)
+	}
+	m.Identify(settings, "A", false, facts("r1"), 1)
+	m.Ask(1)
+	require.False(t, m.Precedes(command.Acquire))
+	require.False(t, m.Precedes(command.Inspect))
+}
+
 // Whatever happens: at most one VerifyMarker is under way, a key is created behind one, a server votes only after its marker was the
 // expected one, and no quarantine that this client saw begin may end before its time.
 func FuzzMarker(f *testing.F) {

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -118,4 +119,24 @@ func TestWhichErrorsShowAnotherRole(t *testing.T) {
 		require.Equal(t, c.ofReplica, slave.RoleChanged(redis.Error(text)), text)
 	}
 	require.False(t, master.RoleChanged(errors.New("closed")))
+}
+
+// A replica that accepts writes is another fault than one that does not, and a master says the same of itself.
+func TestAWritableReplicaSaysSo(t *testing.T) {
+	for info, writable := range map[string]bool{
+		"run_id:r\r\nrole:slave\r\nslave_read_only:0\r\n":  true,
+		"run_id:r\r\nrole:slave\r\nslave_read_only:1\r\n":  false,
+		"run_id:r\r\nrole:master\r\nslave_read_only:0\r\n": false,
+	} {
+		var f Facts
+		f.ReadInfo(info, nil)
+		require.Equal(t, writable, f.Writable, info)
+	}
+}
+
+// The text has the setting to use, if the marker can be read.
+func TestAGuardedNodeNamesItsLongestTTL(t *testing.T) {
+	marker := guard.New(time.Minute, []string{"A"}).Marker("r1", "00", "A")
+	require.ErrorContains(t, GuardedNode("A", marker), "with a maxTTL of 1m0s")
+	require.NotContains(t, GuardedNode("A", "2|x").Error(), "maxTTL")
 }

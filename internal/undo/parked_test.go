@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,8 @@ func TestWhichUndosHaveNothingToUndo(t *testing.T) {
 	require.Equal(t, 1, n.Len())
 	n.Forget(clock.Instant(1).Add(2 * ttl))
 	require.Zero(t, n.Len())
+	for i := range MaxParked + 1 {
+		n.Failed(acquiring(strconv.Itoa(i), "k"), 1)
+	}
+	require.Equal(t, MaxParked, n.Len())
 }

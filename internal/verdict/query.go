@@ -50,10 +50,9 @@ func (q *Query) Asks(node int) bool {
 	return q.votes[node] == Refused || q.asksOthers && q.votes[node] == NotAwaited
 }
 
-// Brief reports that a silent node is not worth the node timeout: it can only decide between a holder and a split vote.
-func (q *Query) Brief() bool {
-	return q.asksOthers && !q.decideFault && Count(q.votes, Granted) > 0
-}
+// Brief reports that a silent node is not worth the node timeout: it can only decide between a holder and a split vote, because
+// some node has granted the names.
+func (q *Query) Brief() bool { return q.asksOthers && !q.decideFault }
 
 // Answer is what a node answered to a query. That of a node that is not asked has no keys.
 type Answer struct {
