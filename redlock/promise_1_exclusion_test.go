@@ -24,7 +24,8 @@ import (
 )
 
 // Promise 1, exclusion: no two locks on one name are valid at the same time. This holds while the
-// nodes keep what they acknowledged and clocks drift by less than the allowance. Lost, late, doubled
+// nodes keep what they acknowledged, and no node's clock gains more than the allowance on a client's
+// clock during the time for which the lock was last confirmed. Lost, late, doubled
 // or reordered messages do not change it, and neither does anything that the library does to itself.
 // A claim must be used once: if two processes resume copies of it, both hold the same lock.
 //
