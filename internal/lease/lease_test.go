@@ -147,6 +147,14 @@ func TestAMaximumHoldEndsALeaseRegardlessOfExtensions(t *testing.T) {
 	require.False(t, l.EndsByMaxHold(), "it was lost before")
 }
 
+func TestTheFirstRetryComesAfterASixteenthOfTheInterval(t *testing.T) {
+	for interval, pause := range map[time.Duration]time.Duration{
+		16 * time.Second: time.Second, 16 * time.Millisecond: time.Millisecond, 15 * time.Millisecond: time.Millisecond, 0: time.Millisecond,
+	} {
+		require.Equal(t, pause, (&Lease{Terms: Terms{Interval: interval}}).FirstPause(), interval)
+	}
+}
+
 // The pause after a failure doubles from a 16th of the interval to the whole of it, with jitter.
 func TestFailedExtensionsAreRetriedSoonAtFirst(t *testing.T) {
 	for range 100 {
