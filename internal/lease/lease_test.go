@@ -151,7 +151,7 @@ func TestTheFirstRetryComesAfterASixteenthOfTheInterval(t *testing.T) {
 	for interval, pause := range map[time.Duration]time.Duration{
 		16 * time.Second: time.Second, 16 * time.Millisecond: time.Millisecond, 15 * time.Millisecond: time.Millisecond, 0: time.Millisecond,
 	} {
-		require.Equal(t, pause, (&Lease{Terms: Terms{Interval: interval}}).FirstPause(), interval)
+		require.Equal(t, pause, (&lease.Lease{Terms: lease.Terms{Interval: interval}}).FirstPause(), interval)
 	}
 }
 
