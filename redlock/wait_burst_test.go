@@ -135,3 +135,31 @@ func TestWhoHasGivenUpIsNotWaitedFor(t *testing.T) {
 		require.Greater(fl.t, turns[0]+turns[1], 1400)
 	})
 }
+
+// A release says how long its holder had waited, and so a process knows its own. Another one may have waited exactly as long.
+func TestAReleaseIsHeardAlsoIfItsHolderHadWaitedAsLong(t *testing.T) {
+	late.LeaveOut(t, "it measures the time from one holder to the next")
+	inBubble(t, 3, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		a, b := fl.process().locker(), fl.process().locker()
+		for range 3 {
+			first := take(fl.t, fl.process().locker(), "a", time.Minute)
+			isA := wants(bg, a, "a")
+			pass(100 * time.Millisecond)
+			require.NoError(fl.t, first.Release(bg))
+			ofA := gets(fl.t, isA).k
+			pass(50 * time.Millisecond)
+			isB := wants(bg, b, "a")
+			pass(100 * time.Millisecond)
+			require.NoError(fl.t, ofA.Release(bg))
+			ofB := gets(fl.t, isB).k
+			isA = wants(bg, a, "a")
+			pass(60 * time.Millisecond)
+			began := time.Now()
+			require.NoError(fl.t, ofB.Release(bg))
+			require.NoError(fl.t, gets(fl.t, isA).k.Release(bg))
+			require.Less(fl.t, time.Since(began), 10*time.Millisecond)
+			pass(2 * time.Second)
+		}
+	})
+}

@@ -126,6 +126,7 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 func (s *streak) hears(now clock.Instant, r release) bool {
 	s.hear(now, r)
 	if r.age != 0 && r.age == s.said {
+		s.said = 0 // the next release that says so is another process's
 		return false
 	}
 	s.heardAt = now

@@ -78,7 +78,7 @@ func (t *turn) hear(now clock.Instant, r release) {
 	case t.gap == 0:
 		t.gap = since
 	default:
-		t.gap += (since - t.gap) / 8
+		t.gap += min(since-t.gap, t.gap) / 8 // a long hold now and then says little
 	}
 	t.heard, t.rested = now, false
 	if r.age == 0 {

@@ -382,6 +382,25 @@ func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 	}
 }
 
+// A long hold now and then must not make those rest again and again whose turn is near.
+func TestALongHoldNowAndThenStarvesNobody(t *testing.T) {
+	for _, n := range []int{40, 64, 100, 150} {
+		f := newFleet(n)
+		holds := 0
+		f.work = func() time.Duration {
+			if holds++; holds%300 == 0 {
+				return time.Second
+			}
+			return time.Millisecond
+		}
+		f.run(3 * time.Minute)
+		s := f.summary()
+		t.Logf("%d processes: %+v", n, s)
+		require.LessOrEqual(t, s.longest, 4*time.Second)
+		require.LessOrEqual(t, s.attempts, 8.0)
+	}
+}
+
 // Processes that are far away have their turns too: the others leave them longer slots. Those that are near must not
 // take turns among themselves, however little nearer they are.
 func TestProcessesThatAreFarAwayHaveTheirTurns(t *testing.T) {
@@ -524,7 +543,7 @@ func TestForgedAgesStopNobody(t *testing.T) {
 			}
 			t.Logf("%d in a row, %d waiters: jain %.3f, longest %v", inARow, waiters, jain, longest)
 			require.GreaterOrEqual(t, jain, 0.985)
-			require.LessOrEqual(t, longest, 2500*time.Millisecond)
+			require.LessOrEqual(t, longest, 3*time.Second)
 		}
 	}
 }

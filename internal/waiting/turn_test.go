@@ -80,8 +80,11 @@ func TestARestSaysNothingOfThePausesBetweenReleases(t *testing.T) {
 	tr.missed(time.Second / 2)
 	tr.hear(heard.Add(time.Second/2), release{100 * time.Millisecond, 20})
 	require.Equal(t, gap, tr.gap)
-	tr.hear(tr.heard.Add(13*time.Millisecond), release{100 * time.Millisecond, 20})
-	require.Equal(t, gap+(13*time.Millisecond-gap)/8, tr.gap)
+	tr.hear(tr.heard.Add(gap*3/2), release{100 * time.Millisecond, 20})
+	require.Equal(t, gap+gap/16, tr.gap)
+	gap = tr.gap
+	tr.hear(tr.heard.Add(time.Minute), release{100 * time.Millisecond, 20})
+	require.Equal(t, gap+gap/8, tr.gap, "one pause says little")
 }
 
 // No message alone says much, and several at the same time say no more: no wait grows faster than time.
