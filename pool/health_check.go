@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
@@ -25,8 +26,8 @@ type checks struct {
 // health checks, has another marker, or votes under another name. The first command registers the server, before its
 // first vote.
 func (pc *pipeConn) admitLocked(c *command.Command) error {
-	if c.Op.Undoes() || c.Op == command.Sweep || c.Op == command.Info {
-		return nil // whatever the Sentinels say
+	if session.Exempt(c.Op) {
+		return nil
 	}
 	n := pc.pipeline.node
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
@@ -107,7 +108,7 @@ func (hc healthCheck) Answer(*command.Command, command.Reply) {
 		return
 	}
 	hc.scheduleCheckLocked()
-	if hc.state.Failing() == nil && hc.pipeline.marker.Asked() {
+	if !hc.state.Failing() && hc.pipeline.marker.Asked() {
 		hc.pipeline.marker.Want()
 		hc.pipeline.wakeLocked()
 	}

@@ -46,7 +46,7 @@ func (pl *pipeline) sweep() {
 		return
 	}
 	unfit, parked := pl.conn.state.Unfit(), pl.parked.Len() > 0
-	if pl.conn.state.Failing() == nil && (!unfit || !parked) {
+	if !pl.conn.state.Failing() && (!unfit || !parked) {
 		if r := o.Sweep(now, pl.node.kind.severalSlots() && !pl.node.cfg.Proxied); r != nil {
 			pl.queue.push(&command.Command{Request: r})
 			pl.wakeLocked()

@@ -34,20 +34,21 @@ func (s *State) Sound() bool { return s.unfit == nil && s.check == nil }
 // Unfit reports whether the server may not vote by its facts.
 func (s *State) Unfit() bool { return s.unfit != nil }
 
-// Failing returns by which error the server answered its last health check; nil if it did not.
-func (s *State) Failing() error { return s.check }
+// Failing reports whether the server answered its last health check by an error.
+func (s *State) Failing() bool { return s.check != nil }
 
 // Rejecting returns by which error the server answered the last acquire; nil if that was a vote.
 func (s *State) Rejecting() error { return s.acquire }
 
-// Admit returns why a command is not sent for a Locker: the server is unfit, fails its health checks, or is guarded while the Locker is
+// Exempt reports whether a command is sent whatever the server is. An undo only deletes what this library wrote, so it is right on any
+// server. A health check has to reach an unfit one.
+func Exempt(op command.Op) bool { return op.Undoes() || op == command.Sweep || op == command.Info }
+
+// Admit returns why a command that is not exempt is not sent for a Locker: the server is unfit, fails its health checks, or is guarded while the Locker is
 // not. register reports that the Locker has to be asked first whether the server votes for it under another name: then Registered is
 // called.
 func (s *State) Admit(c *command.Command, m *command.Membership) (register bool, err error) {
 	switch {
-	// An undo only deletes what this library wrote, so it is right on any server. A health check has to reach an unfit one.
-	case c.Op.Undoes(), c.Op == command.Sweep, c.Op == command.Info:
-		return false, nil
 	case m.Unsafe:
 		return false, nil
 	// An extension is exempt: a server that cannot answer INFO may still keep a lock alive, and the lock was granted before.

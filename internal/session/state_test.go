@@ -64,6 +64,10 @@ func TestWhichCommandsAConnectionCarries(t *testing.T) {
 			{command.Request{Op: command.Sweep}, c.undo},
 			{command.Request{Op: command.Info}, "sent"},
 		} {
+			if Exempt(try.request.Op) {
+				require.Equal(t, "sent", try.want, "%s: %v", what, try.request.Op)
+				continue
+			}
 			register, err := s.Admit(&command.Command{Request: &try.request}, &c.member)
 			switch try.want {
 			case "sent", "registered":
@@ -97,7 +101,7 @@ func TestWhatAHealthCheckFinds(t *testing.T) {
 		s := stateOf(c.before, "")
 		require.Equal(t, c.outdated, s.Checked(c.now, c.err), what)
 		require.Equal(t, c.sound, s.Sound(), what)
-		require.Equal(t, what == "a script runs", s.Failing() != nil, what)
+		require.Equal(t, what == "a script runs", s.Failing(), what)
 		if !c.outdated {
 			require.False(t, s.Checked(c.before, nil), what)
 			require.Equal(t, c.before == healthy, s.Sound(), "%s, and then no longer", what)

@@ -103,7 +103,7 @@ type channel struct {
 	of        string        // the name whose releases are announced
 	confirmed quorum.Nodes  // the subscription is in effect there
 	waiter    *Waiter       // the only head that waits for the name; nil: it has left
-	keepUntil clock.Instant // it is subscribed to until then, although nobody waits
+	keepUntil clock.Instant // it is subscribed to until then, although no waiter is left
 	timer     timer.Timer   // ends the subscription
 	resting   bool          // it is not subscribed to for now: see Waiter.restLocked
 
