@@ -58,7 +58,7 @@ type cluster struct {
 	single               // it has no pipelines: its shards have them
 	wake   signal.Signal // query at once
 
-	// mu guards what follows. It may be taken under pipeline.mu, so no pipeline is called and no
+	// mu guards what follows. It may be taken under mutexes of pipelines, so no pipeline is called and no
 	// command is answered under it. A new shard only starts goroutines, which wait for mu if they
 	// need it.
 	mu              sync.Mutex

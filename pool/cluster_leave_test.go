@@ -99,7 +99,7 @@ func TestARetiredMasterHandsItsUndosOver(t *testing.T) {
 		require.Empty(t, b.Keys())
 		for i := range undos {
 			late := inspecting(fmt.Sprintf("{foo}%d", i))
-			m.node.pipeline.requeue(&late.Command)
+			m.node.pipeline.queue.again(&late.Command)
 			require.Equal(t, command.Granted, late.reply(t).Outcome)
 		}
 	})
@@ -140,7 +140,7 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 			require.Equal(t, errDrained, m.node.pipeline.submit(&inspecting("foo").Command, &c.Command))
 			require.NoError(t, m.cluster.dispatch(&c.Command))
 		},
-		"sent on": func(m *shard, c *call) { m.node.pipeline.requeue(&c.Command) },
+		"sent on": func(m *shard, c *call) { m.node.pipeline.queue.again(&c.Command) },
 		"parked": func(m *shard, c *call) {
 			park(m, c)
 			m.drain() // as retire does when the goroutines have ended
@@ -208,7 +208,7 @@ func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 		require.True(t, carried.MarkSent())
 		carried.MarkResend()
 		for _, c := range []*call{fresh, carried} {
-			m.node.pipeline.requeue(&c.Command)
+			m.node.pipeline.queue.again(&c.Command)
 		}
 		r := fresh.reply(t)
 		requireUnsent(t, r)
@@ -223,12 +223,12 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		l := newPipeline(n)
-		pc, err := l.connect(t.Context())
+		link, err := l.connect(t.Context())
 		require.NoError(t, err)
 		n.stop()
 		served := make(chan error, 1)
 		go func() {
-			_, err := l.serveConn(pc)
+			_, err := l.serve(link)
 			served <- err
 		}()
 		synctest.Wait()
@@ -241,7 +241,7 @@ func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
 // docs/dev/rules.md rule 4: the undo may have been executed where it was sent before.
 func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		k := clusterOf(n).shards[cl.Owner("foo").Addr()].node.pipeline.conn
+		k := clusterOf(n).shards[cl.Owner("foo").Addr()].node.pipeline
 		require.NoError(t, n.Close())
 		fresh, carried, moved := releasing("A", "foo"), releasing("B", "foo"), releasing("C", "foo")
 		for _, c := range []*call{carried, moved} {
@@ -249,7 +249,7 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 			c.MarkResend() // its connection ended
 		}
 		require.True(t, moved.MarkSent())
-		require.True(t, k.pipeline.node.kind.redirect(k, &moved.Command, redis.Error("MOVED 1 c-2:6379")))
+		require.True(t, k.node.kind.redirect(&moved.Command, redis.Error("MOVED 1 c-2:6379")))
 		clusterOf(n).redispatch(&carried.Command)
 		clusterOf(n).redispatch(&fresh.Command)
 		for _, c := range []*call{carried, moved} {
@@ -294,11 +294,12 @@ func TestCommandsOfOneServerAreAnsweredWhenItIsRetired(t *testing.T) {
 // park parks an undo that a member answered by an error.
 func park(m *shard, c *call) {
 	c.within(m.node, longTTL)
-	l := m.node.pipeline
+	l := &m.node.pipeline.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.node.admitsUndo()
-	l.parkLocked(&c.Command, false)
+	m.node.admitsUndo()
+	l.parked.Add(&c.Command, false)
+	l.probeLaterLocked()
 }
 
 // The undo would otherwise be sent behind its acquire to the master that is being dropped, and back, again

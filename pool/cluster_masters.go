@@ -110,3 +110,25 @@ func (cl *cluster) servers(ctx context.Context) (door.Servers, error) {
 	}
 	return s, nil
 }
+
+// WhyNotVoting reports the first of the masters that does not vote for its slots.
+func (cl *cluster) WhyNotVoting() error {
+	cl.mu.Lock()
+	closed, mapped, down := cl.closed, cl.hasTopology, cl.down
+	cl.mu.Unlock()
+	switch {
+	case closed:
+		return ErrClosed
+	case !mapped && down != nil:
+		return down
+	case !mapped:
+		return errConnecting
+	}
+	masters, _ := cl.masters()
+	for _, sh := range masters {
+		if err := sh.WhyNotVoting(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

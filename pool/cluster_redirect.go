@@ -17,7 +17,7 @@ const maxRedirects = 8
 // has the slot (MOVED) or, while the slot is being moved, the key (ASK). It reports whether it
 // has. It does not redirect a command that was cancelled meanwhile: its undo is behind it on this
 // connection and must not be overtaken. Only the reader calls it.
-func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
+func (sh *shard) redirect(c *command.Command, err error) bool {
 	// Without a host in the error, the slot is on the same host at another port.
 	asking, slot, address := redirection(resp.Clean(err).Error(), sh.address)
 	if address == "" {
@@ -41,16 +41,11 @@ func (sh *shard) redirect(pc *pipeConn, c *command.Command, err error) bool {
 		return true
 	}
 	if c.Op.Undoes() {
-		pc.pipeline.mu.Lock()
-		pc.pipeline.sweepLaterLocked(c) // here, while its acquire may still be executed (docs/dev/rules.md rule 6)
-		if c.Retries > 0 {              // the server takes commands again; those that fail elsewhere are parked there
-			pc.pipeline.followParkedLocked()
-		}
-		pc.pipeline.mu.Unlock()
+		sh.node.pipeline.ledger.passedOn(c)
 	}
 	c.Redirects++
 	c.SetAsking(asking)
-	to.node.pipeline.requeue(c) // from here on the other shard owns the command
+	to.node.pipeline.queue.again(c) // from here on the other shard owns the command
 	return true
 }
 

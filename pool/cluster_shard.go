@@ -78,22 +78,8 @@ func (sh *shard) moveQueued() {
 // after the mutex is released: dispatch takes the mutex of the cluster and of another pipeline, and
 // two pipelines that move commands to each other would otherwise deadlock.
 func (sh *shard) moveQueuedFrom(pl *pipeline) {
-	var away []*command.Command
-	pl.mu.Lock()
-	if !pl.closed {
-		// Those that stay go back in their old order, so an undo stays behind its acquire.
-		for _, c := range pl.queue.popAll(nil) {
-			if sh.cluster.belongsElsewhere(c, sh, pl.conn != nil) {
-				away = append(away, c)
-			} else {
-				pl.queue.push(c)
-			}
-		}
-		elsewhere := func(c *command.Command) bool { return sh.cluster.belongsElsewhere(c, sh, pl.conn != nil) }
-		away = append(away, pl.unparkedLocked(pl.parked.RemoveIf(elsewhere))...)
-	}
-	pl.mu.Unlock()
-	for _, c := range away {
+	up := pl.up()
+	for _, c := range pl.withdraw(func(c *command.Command) bool { return sh.cluster.belongsElsewhere(c, sh, up) }) {
 		sh.cluster.redispatch(c)
 	}
 }
@@ -106,7 +92,7 @@ func (cl *cluster) belongsElsewhere(c *command.Command, sh *shard, up bool) bool
 	}
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	// cluster.mu is taken under pipeline.mu here, as the order of mutexes allows.
+	// cluster.mu is taken under the mutex of the queue here, as the order of mutexes allows.
 	owner := cl.ownerLocked(c) // without an owner no other shard can serve the slot
 	return !cl.closed && owner != nil && owner != sh
 }
@@ -140,31 +126,15 @@ func (sh *shard) retire() {
 
 // end ends the connections, and waits for their goroutines.
 func (sh *shard) end() {
-	sh.node.stop()
-	pl := sh.node.pipeline
-	pl.mu.Lock()
-	pc := pl.conn
-	pl.mu.Unlock()
-	// fail may be called without the mutex, and must be: it closes a socket.
-	if pc != nil {
-		pc.raw.End(errNoMaster)
-	}
+	sh.node.stop() // before the connection is looked for: see pipeline.serve
+	sh.node.pipeline.end(errNoMaster)
 	sh.node.workers.Wait()
 }
 
 // drain hands back the queued commands, including undos that would be repeated. Later commands
-// are never queued: they are handed back at once.
+// are never queued: they are handed back at once. What was to be swept is swept where the slots are now.
 func (sh *shard) drain() {
-	var left []*command.Command
-	pl := sh.node.pipeline
-	pl.mu.Lock()
-	pl.handBack = sh.cluster.handBack
-	for _, r := range pl.unacked.SweepEach() { // what they made is where the slots are now
-		left = append(left, &command.Command{Request: r})
-	}
-	left = append(pl.queue.popAll(left), pl.endRetriesLocked()...)
-	pl.mu.Unlock()
-	for _, c := range left {
+	for _, c := range sh.node.pipeline.drain(sh.cluster.handBack) {
 		sh.cluster.handBack(c)
 	}
 }

@@ -137,7 +137,7 @@ var errNoAnswer = errors.New("no answer in time")
 // master that has lost its slot move to the new owner. A shard without slots for the hard timeout
 // is retired. Safety does not depend on the map, because a master knows its own slots.
 //
-// Everything after the mutex is released may take pipeline.mu or answer commands. The new map is
+// Everything after the mutex is released may take mutexes of pipelines or answer commands. The new map is
 // in place by then, so a command that is routed again meanwhile follows it.
 func (cl *cluster) apply(all []slotRange, by string) {
 	cl.mu.Lock()

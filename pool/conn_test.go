@@ -30,7 +30,7 @@ func TestAReplyThatComesBeforeItsCommandIsNoAnswer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
-		raw := n.pipeline.conn.raw
+		raw := n.pipeline.link.Load().conn
 		raw.Redis = &earlyReply{raw.Redis.(redis.ConnWithTimeout), func() { only(t, m).Say("+OK\r\n") }}
 		require.Equal(t, command.Unknown, acquiring("A", longTTL, "k").outcome(t, n))
 		require.EqualValues(t, 1, n.Stats().Violations)

@@ -23,22 +23,18 @@ package pool
 //
 // The path of a command:
 //
-//	pipeline.go           a queue and the connection that serves it, across dials
+//	pipeline.go           drives one server, over connections that come and go
 //	queue.go, ring.go     queued commands, and how those that are not sent end
-//	conn.go               one connection's life: its reader
-//	write.go              the writer, and its batches
-//	merge.go              commands that are sent in one call
-//	undo.go               whether an undo is sent again
-//	undo_parked.go        sends undos again that a server answered by errors
-//	unacked.go            sends what deletes what late acquires make
+//	writer.go             writes batches to a connection; merge.go: commands that share a call
+//	flight.go             what was written and has no reply yet
+//	link.go               reads the replies of a connection
+//	ledger.go             what is still to be deleted on the server
+//	standing.go           what is known of the server: its checks, and the restart guard's marker
 //
-// Dialling and the state of the server:
+// Dialling:
 //
 //	handshake.go          what is read before the first command
-//	health_check.go       its checks
-//	voting.go             whether the node votes now
 //	door.go               connections for the doctor and the command
-//	guard.go              asks for the restart guard's marker
 //
 // Kinds of nodes:
 //

@@ -63,8 +63,7 @@ func namedError(err error, who, address, cure string) error {
 	return &door.NamedError{Err: err, Named: who + " named " + address + ": if clients can't reach it, " + cure}
 }
 
-// kill closes an older connection on the server. The caller sends undos only after kill has returned,
-// so the server executes no unread command of the old connection after them (docs/dev/rules.md rule 6).
+// kill closes an older connection on the server (docs/dev/rules.md rule 6).
 func kill(ctx context.Context, s *transport.Conn, id int64) (killed bool, err error) {
 	// CLIENT KILL answers after the old connection was ended on the server, so the order is certain
 	// when Ask returns.

@@ -32,12 +32,11 @@ type kind interface {
 	// Subscribe returns a subscription without channels. It ends at the latest with the node, but only its own
 	// Close waits for its goroutines.
 	Subscribe(listener command.Listener) command.Subscription
-	// rejectReason returns why no command is sent to the server at address. It is called under
-	// pipeline.mu.
+	// rejectReason returns why no command is sent to the server at address.
 	rejectReason(address string) error
 	// redirect moves a command to another server if err, its reply, says so. After true the command
-	// must not be touched. Only the reader of pc calls it.
-	redirect(pc *pipeConn, c *command.Command, err error) bool
+	// must not be touched. Only the reader calls it.
+	redirect(c *command.Command, err error) bool
 	// checkReply returns what the reply of the server at address counts as.
 	checkReply(c *command.Command, address string, r command.Reply) command.Reply
 	// connEnded is told that a connection ended or could not be made.
@@ -67,13 +66,15 @@ func (single) stop() {}
 
 func (k single) Submit(c, behind *command.Command) error { return k.node.pipeline.submit(c, behind) }
 
+func (k single) WhyNotVoting() error { return k.node.pipeline.whyNotVoting() }
+
 func (k single) Subscribe(listener command.Listener) command.Subscription {
 	return k.node.subscribe(listener)
 }
 
 func (single) rejectReason(string) error { return nil }
 
-func (single) redirect(*pipeConn, *command.Command, error) bool { return false }
+func (single) redirect(*command.Command, error) bool { return false }
 
 func (single) checkReply(_ *command.Command, _ string, r command.Reply) command.Reply { return r }
 

@@ -2,125 +2,100 @@ package pool
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
-// Most of what a short script costs a server is to begin it. So a batch's releases of one name each
-// are sent as one call, behind the batch's other commands, and so are its acquires of one name each
-// that need a script. Each is answered as if it was sent by itself. See ADR 17 and 18.
+// merger sets commands of a batch aside that can share one call. Most of what a short script costs a server is to begin it. So a
+// batch's releases of one name each are sent as one call, behind the batch's other commands, and so are its acquires of one name
+// each that need a script. Each is answered as if it was sent by itself. See ADR 17 and 18. The writer uses it. The reader calls
+// failed.
+type merger struct {
+	count *counters
+	kinds [command.MergeKinds]mergeKind
+}
 
-// mergeState says how a connection sends commands of one kind. It is guarded by pipeline.mu.
-type mergeState struct {
-	on       bool // several are sent as one call
-	evalNext bool // the server does not know the script: the next call sends its text
+// mergeKind is the commands of one kind that were set aside, and their keys.
+type mergeKind struct {
+	off  atomic.Bool // each is sent by itself
+	text atomic.Bool // the server does not know the script: the next call sends its text
 
-	// The commands that are taken from the queue and will be appended to the batch, and their keys.
 	aside []*command.Command
 	keys  map[string]struct{}
 }
 
-func newMergeStates(n *Node) (all [command.MergeKinds]mergeState) {
-	on := !n.cfg.Proxied && n.kind.severalSlots()
-	for kind := command.Alone + 1; kind < command.MergeKinds; kind++ {
-		all[kind] = mergeState{on: on, keys: make(map[string]struct{})}
+// newMerger returns the merger of a connection.
+func newMerger(on bool, count *counters) *merger {
+	m := &merger{count: count}
+	for kind := range m.kinds {
+		k := &m.kinds[kind]
+		k.off.Store(!on || command.MergeKind(kind) == command.Alone) //nolint:gosec // one of three
+		k.keys = make(map[string]struct{})
 	}
-	return all
+	return m
 }
 
-// appendSameKeysLocked puts commands that were set aside into the batch if one of them is for a key of
-// c. A command may be sent later than it was queued, but never behind a later command for its key.
-func (pc *pipeConn) appendSameKeysLocked(c *command.Command) {
-	for kind := range pc.merge {
+// before puts commands that were set aside into the batch if one of them is for a key of c. A command may be sent later than it was
+// queued, but never behind a later command for its key.
+func (m *merger) before(c *command.Command, w *writer) {
+	for kind := range m.kinds {
 		for _, key := range c.Keys {
-			if _, ok := pc.merge[kind].keys[key]; ok {
-				pc.appendMergedLocked(command.MergeKind(kind)) //nolint:gosec // one of three
+			if _, ok := m.kinds[kind].keys[key]; ok {
+				m.add(&m.kinds[kind], w)
 				break
 			}
 		}
 	}
 }
 
-// setAsideLocked sets a command aside if it can be merged with others of this batch, and reports
-// whether it did. appendSameKeysLocked must come before it.
-func (pc *pipeConn) setAsideLocked(c *command.Command) bool {
-	m := &pc.merge[c.MergeKind()]
-	if m.on {
-		m.aside = append(m.aside, c)
-		m.keys[c.Keys[0]] = struct{}{}
+// setAside sets a command aside if it can be merged with others of this batch, and reports whether it did. before must come before
+// it.
+func (m *merger) setAside(c *command.Command) bool {
+	k := &m.kinds[c.MergeKind()]
+	if k.off.Load() {
+		return false
 	}
-	return m.on
+	k.aside = append(k.aside, c)
+	k.keys[c.Keys[0]] = struct{}{}
+	return true
 }
 
-// appendAllMergedLocked puts all commands that were set aside into the batch. Acquires come first,
-// because their callers wait.
-func (pc *pipeConn) appendAllMergedLocked() {
-	pc.appendMergedLocked(command.MergedAcquire)
-	pc.appendMergedLocked(command.MergedRelease)
+// rest puts all commands that were set aside into the batch. Acquires come first, because their callers wait.
+func (m *merger) rest(w *writer) {
+	m.add(&m.kinds[command.MergedAcquire], w)
+	m.add(&m.kinds[command.MergedRelease], w)
 }
 
-// appendMergedLocked puts the commands of one kind that were set aside into the batch.
-func (pc *pipeConn) appendMergedLocked(kind command.MergeKind) {
-	m := &pc.merge[kind]
-	for i, c := range m.aside {
-		n := min(len(m.aside)-i, command.MaxMerged)
-		switch first := i%command.MaxMerged == 0; {
-		case first && n > 1:
-			c.Merged = uint8(n) //nolint:gosec // at most MaxMerged
-			pc.evalMerged, m.evalNext = pc.evalMerged || m.evalNext, false
-			pc.pipeline.node.count.merged.Add(int64(n))
-			pc.appendToBatchLocked(c)
-		case first:
-			pc.appendToBatchLocked(c)
-		default:
-			pc.pushLocked(c) // part of the call before
-		}
-	}
-	clear(m.keys)
-	clear(m.aside) // as nextAnswered does
-	m.aside = m.aside[:0]
-}
-
-// handleMergedReply answers the commands of one call, of which first is the first, or sends them again. It
-// returns the error with which the connection ends if the reply makes no sense.
-func (pc *pipeConn) handleMergedReply(first *command.Command, v any, err error) (nonsense error) {
-	pc.oneCall = append(pc.oneCall[:0], first)
-	for len(pc.oneCall) < int(first.Merged) {
-		pc.oneCall = append(pc.oneCall, pc.nextAnswered()) // all were written together
-	}
-	if err != nil {
-		pc.afterFailedMerge(first.MergeKind(), resp.Clean(err))
-		pc.pipeline.node.count.unmerged.Add(int64(len(pc.oneCall)))
-	}
-	pc.parts, nonsense = reply.Merged(pc.parts[:0], pc.oneCall, v, err)
-	for i, p := range pc.parts {
-		if c := pc.oneCall[i]; p.Again {
-			c.MarkResend()
-			pc.pipeline.requeue(c)
+// add puts the commands of one kind that were set aside into the batch.
+func (m *merger) add(k *mergeKind, w *writer) {
+	for rest := k.aside; len(rest) > 0; {
+		n := min(len(rest), command.MaxMerged)
+		if n > 1 {
+			m.count.merged.Add(int64(n))
+			w.addMerged(rest[:n], k.text.Swap(false))
 		} else {
-			pc.handleReply(c, p.Value, p.Err)
+			w.add(rest[0])
 		}
+		rest = rest[n:]
 	}
-	clear(pc.oneCall) // as nextAnswered does
-	clear(pc.parts)
-	return nonsense
+	clear(k.keys)
+	clear(k.aside) // it must not keep the commands, and with them locks, alive
+	k.aside = k.aside[:0]
 }
 
-// afterFailedMerge decides how the connection sends later commands of this kind. After an error of the
-// server's state they are merged as before. After any other error, such as a missing right or CROSSSLOT,
-// none is.
-func (pc *pipeConn) afterFailedMerge(kind command.MergeKind, err error) {
-	pc.pipeline.mu.Lock()
-	defer pc.pipeline.mu.Unlock()
-	state := &pc.merge[kind]
+// failed decides how later commands of a kind are sent, after an error of a merged call. After an error of the server's state they are
+// merged as before. After any other error, such as a missing right or CROSSSLOT, none is.
+func (m *merger) failed(kind command.MergeKind, err error) {
+	k := &m.kinds[kind]
 	switch {
 	case strings.HasPrefix(err.Error(), command.NoMerging):
-		state.on = false
+		k.off.Store(true)
 	case resp.Code(err) == "NOSCRIPT":
-		state.evalNext = true
+		k.text.Store(true)
 	case reply.Denied(err) || !resp.Unexecuted(err) || resp.Code(err) == "CROSSSLOT":
-		state.on = false
+		k.off.Store(true)
 	}
 }

@@ -461,18 +461,18 @@ func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
 // A batch counts all commands that are set aside.
 func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
 	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
-	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
-	k.loaded = ^command.ScriptSet(0)
+	k := newLink(newPipeline(n), &transport.Conn{}, session.Facts{})
+	k.writer.loaded = ^command.ScriptSet(0)
 	for i := range 2 * maxBatch {
 		c := announcing("T", fmt.Sprint("k", i))
 		if i%2 == 0 {
 			c = mergedAcquires[1].acquire("T", fmt.Sprint("k", i), 0)
 		}
-		k.pipeline.queue.push(&c.Command)
+		enqueue(k.pipeline, c)
 	}
-	dropped, _ := k.takeBatch()
+	dropped, _ := k.writer.take()
 	require.Empty(t, dropped)
-	require.Len(t, k.batch, maxBatch)
+	require.Len(t, k.writer.batch, maxBatch)
 }
 
 // docs/dev/hazards.md H22, H23: the script of several acquires checks each TTL by itself.

@@ -30,15 +30,8 @@ func announcing(token string, keys ...string) *call {
 
 // together has the writer take all commands in one batch.
 func together(n *Node, calls ...*call) {
-	pl := n.pipeline
-	pl.mu.Lock()
-	for _, c := range calls {
-		pl.queue.push(&c.Command)
-	}
-	pl.conn.woken = true
-	wake := pl.conn.wake
-	pl.mu.Unlock()
-	wake.Set()
+	enqueue(n.pipeline, calls...)
+	n.pipeline.queue.wake.Set()
 }
 
 // merging runs a test with a node that is connected, and whose writer is idle.
@@ -176,17 +169,17 @@ func everyBatch(t *testing.T, kinds []func() *call, length int) {
 		batches *= len(kinds)
 	}
 	for which := range batches {
-		k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
-		k.loaded = ^command.ScriptSet(0)
+		k := newLink(newPipeline(n), &transport.Conn{}, session.Facts{})
+		k.writer.loaded = ^command.ScriptSet(0)
 		position := map[*command.Command]int{}
 		for i, left := 0, which; i < length; i, left = i+1, left/len(kinds) {
 			c := kinds[left%len(kinds)]()
 			position[&c.Command] = i
-			k.pipeline.queue.push(&c.Command)
+			enqueue(k.pipeline, c)
 		}
-		dropped, _ := k.takeBatch()
+		dropped, _ := k.writer.take()
 		require.Empty(t, dropped)
-		requireOrdered(t, k.batch, position)
+		requireOrdered(t, k.writer.batch, position)
 	}
 }
 
@@ -470,19 +463,19 @@ func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
 
 func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
 	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
-	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
-	k.loaded = ^command.ScriptSet(0)
+	k := newLink(newPipeline(n), &transport.Conn{}, session.Facts{})
+	k.writer.loaded = ^command.ScriptSet(0)
 	for i := range 200 {
-		k.pipeline.queue.push(&announcing("T", strings.Repeat("x", 64<<10)+string(rune('A'+i))).Command)
+		enqueue(k.pipeline, announcing("T", strings.Repeat("x", 64<<10)+string(rune('A'+i))))
 	}
-	dropped, _ := k.takeBatch()
+	dropped, _ := k.writer.take()
 	require.Empty(t, dropped)
 	size := 0
-	for _, c := range k.batch {
+	for _, c := range k.writer.batch {
 		size += len(c.Keys[0])
 	}
 	require.LessOrEqual(t, size, maxBatchBytes)
-	require.Greater(t, len(k.batch), 1)
+	require.Greater(t, len(k.writer.batch), 1)
 }
 
 func TestEveryReplyToMergedReleasesIsCounted(t *testing.T) {

@@ -427,7 +427,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		sent := n.Stats().Written
-		n.pipeline.conn.raw.End(ErrDisconnected)
+		n.pipeline.end(ErrDisconnected)
 		c := acquiring("A", longTTL, "k").on(n)
 		synctest.Wait() // the writer could have written it
 		require.Equal(t, sent, n.Stats().Written)
@@ -580,9 +580,9 @@ func TestAConnectionToAFormerMasterEndsBeforeItsCallerIsAnswered(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		m.FailWith("SET", "READONLY You can't write against a read only replica.")
-		pc, ended := n.pipeline.conn, false
+		link, ended := n.pipeline.link.Load(), false
 		c := acquiring("A", longTTL, "k")
-		c.To = answered(func() { ended = pc.raw.IsDead() })
+		c.To = answered(func() { ended = link.conn.IsDead() })
 		c.on(n)
 		synctest.Wait()
 		require.True(t, ended)

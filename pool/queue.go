@@ -1,9 +1,267 @@
 package pool
 
 import (
+	"sync"
+
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/signal"
 )
+
+// maxBatch and maxBatchBytes bound what one write takes from the queue. More gains nothing, and a command that is stuck
+// in a write to a frozen peer can no longer be given up.
+const (
+	maxBatch      = 512
+	maxBatchBytes = 1 << 20
+)
+
+// minPrune is the least number of commands between two runs of prune.
+const minPrune = 64
+
+// queue has the commands that wait to be written to one server, in their order, and says why commands fail at once
+// (docs/dev/rules.md rule 23). It outlives connections: undos wait in it for the next one. Its methods are safe for
+// concurrent use, but take, begin and end are for one writer at a time.
+type queue struct {
+	node *Node         // for the bound, the clock and what is pruned
+	wake signal.Signal // wakes the writer
+
+	mu         sync.Mutex // guards what follows; no command is answered under it
+	waiting    ring
+	untilPrune int   // how many commands may come before prune goes through the queue
+	served     bool  // a connection has a writer
+	asleep     bool  // … which looks at the queue only once it is woken
+	down       error // why commands fail at once; nil while there is a connection, and while a dial may still succeed
+	closed     bool
+	passOn     func(*command.Command) // of a master that left its Cluster: routes a command again
+}
+
+func newQueue(n *Node) queue { return queue{node: n, wake: signal.New(), untilPrune: minPrune} }
+
+// push queues a command, and another one right behind it unless that is nil, and wakes the writer. It takes both or none,
+// and returns why: see command.Node. unfit is why the server should not get them.
+func (q *queue) push(c, behind *command.Command, unfit error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.refusesLocked(c, unfit)
+	if err == nil && behind != nil {
+		err = q.refusesLocked(behind, unfit)
+	}
+	if err == nil {
+		q.waiting.push(c)
+		if behind != nil {
+			q.waiting.push(behind)
+		}
+	}
+	if !q.wakeLocked() {
+		// The queue may grow while a dial or a write is stuck, so commands that have expired are removed here.
+		q.pruneLocked()
+	}
+	return err
+}
+
+// refuses returns why a command would not be queued.
+func (q *queue) refuses(c *command.Command, unfit error) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.refusesLocked(c, unfit)
+}
+
+// refusesLocked returns why a command cannot be queued. An undo is always queued unless the node is closed or drained: it
+// belongs to an acquire that was written, and ends with the acquire's keys.
+func (q *queue) refusesLocked(c *command.Command, unfit error) error {
+	switch {
+	// Before closed: a queue that was drained is also closed, and its commands go to the successor all the same.
+	case q.passOn != nil:
+		return errDrained
+	case q.closed:
+		return ErrClosed
+	case c.Op.Undoes():
+		return nil
+	case q.down != nil:
+		return q.down
+	// After the undos, which the bound does not concern.
+	case q.waiting.len() >= q.node.cfg.Queue:
+		return ErrQueueFull
+	}
+	return unfit
+}
+
+// wakeLocked wakes the writer, and reports whether it did. It does not if there is nothing to write, or no writer, or if
+// the writer will look at the queue anyway.
+func (q *queue) wakeLocked() bool {
+	if !q.asleep || q.waiting.len() == 0 {
+		return false
+	}
+	q.asleep = false
+	q.wake.Set()
+	return true
+}
+
+// again queues a command that was queued before, behind the others, however long the queue is. Where that is impossible
+// it passes the command on, or answers it, so it must not be called under a mutex.
+func (q *queue) again(c *command.Command) {
+	q.mu.Lock()
+	passOn, ended := q.passOn, q.closed || q.down != nil && !c.Op.Undoes()
+	if passOn == nil && !ended {
+		q.waiting.push(c)
+		q.wakeLocked()
+	}
+	q.mu.Unlock()
+	switch {
+	case passOn != nil:
+		passOn(c)
+	case ended:
+		c.Fail(ErrDisconnected)
+	}
+}
+
+// take removes what one write sends, and appends it to taken. more reports that commands are left. Otherwise the writer
+// has to wait until it is woken. All are taken under one lock, so their order is that of the queue.
+func (q *queue) take(taken []*command.Command) (all []*command.Command, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for size := 0; len(taken) < maxBatch && q.waiting.len() > 0; {
+		if size += q.waiting.peek().Size(); size > maxBatchBytes && len(taken) > 0 {
+			break
+		}
+		taken = append(taken, q.waiting.pop())
+	}
+	more = q.waiting.len() > 0
+	q.asleep = !more
+	return taken, more
+}
+
+// begin is told that a connection has a writer, which looks at the queue. The failure of the dials before ends, and the
+// rate of pruning begins again.
+func (q *queue) begin() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.served, q.asleep, q.down, q.untilPrune = true, false, nil, minPrune
+}
+
+// end is told that the writer has ended. Queued commands wait for the next one.
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.served, q.asleep = false, false
+}
+
+// fail makes new commands fail at once until there is a connection again, and removes those that wait. Undos are kept
+// while they may be needed. Its caller answers the removed ones.
+func (q *queue) fail(err error) (failed []droppedCommand) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// down is set under the lock under which the queue is emptied: a command is either in the queue by now, or refused.
+	if q.closed {
+		err = ErrClosed
+	}
+	q.down = err
+	now := q.now()
+	return q.removeLocked(func(c *command.Command) error {
+		if c.Op.Undoes() && !q.closed && !c.Expired(now) {
+			return nil
+		}
+		return err
+	})
+}
+
+// failing reports whether commands fail at once, because there is no connection.
+func (q *queue) failing() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.down != nil
+}
+
+// close refuses commands from now on. What is queued waits for fail.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+}
+
+// isClosed reports whether close was called.
+func (q *queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// drain removes all commands. Those that come later are never queued: passOn gets those that are queued again.
+func (q *queue) drain(passOn func(*command.Command)) (left []*command.Command) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.passOn = passOn
+	return q.waiting.popAll(nil)
+}
+
+// removeIf removes and returns the commands for which a condition is true. The others keep their order. The condition
+// is asked under the mutex.
+func (q *queue) removeIf(condition func(c *command.Command) bool) (removed []*command.Command) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	for _, d := range q.removeLocked(func(c *command.Command) error {
+		if condition(c) {
+			return errDrained
+		}
+		return nil
+	}) {
+		removed = append(removed, d.command)
+	}
+	return removed
+}
+
+// len returns the number of commands.
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting.len()
+}
+
+// now returns the time by which commands expire.
+func (q *queue) now() clock.Instant { return q.node.membership().Clock.Now() }
+
+// pruneLocked removes commands that were given up or have expired from a queue that is not being emptied. While a dial or
+// a write hangs, which may take seconds, most queued commands were given up long ago. It goes through the queue whenever
+// as many commands have come as the run before left, also if the queue had no room for them. So each command costs a
+// constant share of a run. It answers none: its caller may hold a mutex, and the goroutines of the connection may be
+// blocked by the dial or the write. So another one answers.
+func (q *queue) pruneLocked() {
+	if q.served && q.waiting.len() <= maxBatch {
+		q.untilPrune = min(q.untilPrune, maxBatch) // the queue may be shorter now than it was
+		return                                     // the writer is emptying it
+	}
+	if q.untilPrune--; q.untilPrune > 0 {
+		return
+	}
+	now := q.now()
+	for _, d := range q.removeLocked(func(c *command.Command) error {
+		// An undo is kept however late it is: its acquire may be executed late, too.
+		if c.Op.Undoes() || !c.Cancelled() && !c.Expired(now) {
+			return nil
+		}
+		return dropReason(c, now)
+	}) {
+		q.node.pruned.Add(d)
+	}
+	q.untilPrune = max(minPrune, q.waiting.len())
+}
+
+// removeLocked removes the commands for which why returns an error. The others keep their order.
+func (q *queue) removeLocked(why func(c *command.Command) error) (removed []droppedCommand) {
+	// One round through the ring: each command is taken from the head and, if it is kept, put behind the others.
+	for range q.waiting.len() {
+		c := q.waiting.pop()
+		if err := why(c); err != nil {
+			removed = append(removed, droppedCommand{c, err})
+		} else {
+			q.waiting.push(c)
+		}
+	}
+	return removed
+}
 
 // droppedCommand is a command that is not written, and the reason.
 type droppedCommand struct {
@@ -11,8 +269,7 @@ type droppedCommand struct {
 	why     error
 }
 
-// failAll fails commands that left the queue unsent. It calls their owners, and so must not be
-// called under mu.
+// failAll fails commands that left the queue unsent. It calls their owners, and so must not be called under a mutex.
 func failAll(list []droppedCommand) {
 	for _, d := range list {
 		d.fail()
@@ -21,77 +278,10 @@ func failAll(list []droppedCommand) {
 
 func (d droppedCommand) fail() { d.command.Fail(d.why) }
 
-// dropReason returns why a command that left the queue is not written: it expired, or its owner
-// gave it up.
+// dropReason returns why a command that left the queue is not written: it expired, or its owner gave it up.
 func dropReason(c *command.Command, now clock.Instant) error {
 	if c.Expired(now) {
 		return command.ErrExpired
 	}
 	return command.ErrGivenUp
-}
-
-// minPrune is the least number of commands between two runs of prune.
-const minPrune = 64
-
-// pruneLocked removes commands that were given up or have expired from a queue that is not being
-// emptied. While a dial or a write hangs, which may take seconds, most queued commands were given
-// up long ago. It goes through the queue whenever as many commands have come as the run before
-// left, also if the queue had no room for them. So each command costs a constant share of a run.
-// It is called for each command that is not written at once, and answers none: its caller may hold a
-// mutex, and the pipeline's own goroutines may be blocked by the dial or the write. So another
-// one answers.
-func (pl *pipeline) pruneLocked() {
-	if pl.conn != nil && pl.queue.len() <= maxBatch {
-		pl.untilPrune = min(pl.untilPrune, maxBatch) // the queue may be shorter now than it was
-		return                                       // the writer is emptying it
-	}
-	if pl.untilPrune--; pl.untilPrune > 0 {
-		return
-	}
-	now := pl.node.membership().Clock.Now()
-	// One round through the ring: each command is taken from the head and, if it is kept, put
-	// behind the others. So the order of the kept commands does not change.
-	for range pl.queue.len() {
-		c := pl.queue.pop()
-		// An undo is kept however late it is: its acquire may be executed late, too.
-		if !c.Op.Undoes() && (c.Cancelled() || c.Expired(now)) {
-			pl.node.pruned.Add(droppedCommand{c, dropReason(c, now)})
-			continue
-		}
-		pl.queue.push(c)
-	}
-	pl.untilPrune = max(minPrune, pl.queue.len())
-}
-
-// failUnsent makes new commands fail at once until there is a connection again, and fails those
-// that wait. Undos are kept while they may be needed.
-func (pl *pipeline) failUnsent(err error) {
-	pl.mu.Lock()
-	// downErr is set under the lock under which the queue is emptied: a command is either in the
-	// queue by now, or rejected with downErr.
-	if pl.closed {
-		err = ErrClosed
-	}
-	pl.downErr = err
-	var dropped []droppedCommand
-	for _, c := range pl.queue.popAll(nil) {
-		if c.Op.Undoes() && !pl.closed {
-			if !pl.node.expired(c) {
-				pl.queue.push(c)
-				continue
-			}
-			pl.sweepLaterLocked(c) // its owner gets the answer in time
-		}
-		dropped = append(dropped, droppedCommand{c, err})
-	}
-	pl.mu.Unlock()
-	// Outside mu, because this calls the owners of the commands.
-	failAll(dropped)
-}
-
-// failsAtOnce reports whether new commands fail at once, because there is no connection.
-func (pl *pipeline) failsAtOnce() bool {
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
-	return pl.downErr != nil
 }

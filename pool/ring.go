@@ -4,8 +4,7 @@ import "github.com/quorumlock/go-redlock/internal/command"
 
 // ring is a FIFO queue of commands. It grows as needed and never shrinks, so that it does not
 // allocate once it is large enough. The number of its slots is a power of two, because a mask takes a
-// fraction of the time of a division. The zero value is empty. It has no lock of its own:
-// pipeline.mu guards the rings of queued, unanswered and parked commands.
+// fraction of the time of a division. The zero value is empty. It has no lock of its own.
 type ring struct {
 	slots []*command.Command
 	head  int

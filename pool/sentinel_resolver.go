@@ -19,7 +19,7 @@ import (
 // connection may vote.
 //
 // The watchers write the answers, the pipelines read the result for every command. The mutex is
-// taken under pipeline.mu (rejectReason), so the resolver never calls a pipeline while it holds
+// taken under mutexes of pipelines (rejectReason), so the resolver never calls a pipeline while it holds
 // the mutex: connections are ended after it is released.
 type sentinelResolver struct {
 	single

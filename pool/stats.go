@@ -55,9 +55,8 @@ func (n *Node) Stats() Stats {
 	// The parts below take mutexes of their own, one after the other and never two at once.
 	n.kind.addStats(&s)
 	if n.pipeline != nil {
-		up, queued := n.pipeline.stats()
-		s.Queued += queued
-		if up {
+		s.Queued += n.pipeline.queue.len()
+		if n.pipeline.up() {
 			s.Connected++
 		}
 	}

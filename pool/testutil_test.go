@@ -56,10 +56,7 @@ func onMaster(
 
 // flushScripts has the master forget all scripts after the node has loaded them.
 func flushScripts(m *fakeredis.Master, n *Node) {
-	l := n.pipeline
-	l.mu.Lock()
-	l.conn.loaded = ^command.ScriptSet(0)
-	l.mu.Unlock()
+	n.pipeline.link.Load().writer.loaded = ^command.ScriptSet(0)
 	m.FlushScripts()
 }
 
@@ -107,11 +104,11 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *faker
 func settle(t *testing.T, n *Node) {
 	t.Helper()
 	require.Equal(t, command.Granted, pinging().outcome(t, n))
-	l := n.pipeline
+	q := &n.pipeline.queue
 	busy := func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.conn == nil || l.conn.woken
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return !q.asleep
 	}
 	for busy() {
 		runtime.Gosched()
@@ -119,11 +116,15 @@ func settle(t *testing.T, n *Node) {
 }
 
 // answers returns how many commands the node's present connection has matched to replies.
-func answers(n *Node) int64 {
-	l := n.pipeline
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.conn.answered.Load()
+func answers(n *Node) int64 { return n.pipeline.link.Load().answered.Load() }
+
+// enqueue queues commands. The writer hears nothing of it.
+func enqueue(pl *pipeline, calls ...*call) {
+	pl.queue.mu.Lock()
+	defer pl.queue.mu.Unlock()
+	for _, c := range calls {
+		pl.queue.waiting.push(&c.Command)
+	}
 }
 
 // sound are the facts of a healthy master.

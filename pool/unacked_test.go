@@ -178,12 +178,12 @@ func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 	const beyond = 50
 	n := newNode(&Config{Clock: clock.Runtime()})
 	l := newPipeline(n)
-	k := newPipeConn(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newLink(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	for i := range maxLate + beyond {
-		k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
+		k.flight.push([]*command.Command{&acquiring(strconv.Itoa(i), longTTL, "k").Command})
 	}
-	l.detach(k)
-	require.True(t, l.unacked.Some())
+	l.unanswered(k)
+	require.True(t, l.ledger.late.Some())
 	require.Equal(t, int64(beyond), n.count.dropped.Load())
 }
 

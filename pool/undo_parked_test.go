@@ -51,7 +51,7 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 				require.Zero(t, n.Stats().ParkedUndos)
 				time.Sleep(time.Minute)
 				require.Equal(t, 1, count(m, "EVALSHA release"), says)
-				require.Zero(t, n.pipeline.conn.nothing.Len())
+				require.Zero(t, n.pipeline.link.Load().nothing.Len())
 			})
 		}
 	}

@@ -250,7 +250,7 @@ func TestAClosedNodeRepeatsNoUndo(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.NoError(t, n.Close())
 		undo := releasing("A", "k").within(n, longTTL)
-		require.False(t, n.pipeline.retry(&undo.Command, command.Reply{Outcome: command.Failed}, false))
+		require.False(t, n.pipeline.ledger.answered(&undo.Command, command.Reply{Outcome: command.Failed}, false))
 		require.Zero(t, n.Stats().ParkedUndos)
 	})
 }
@@ -260,7 +260,7 @@ func TestAClosedNodeAnswersWhatIsQueuedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.NoError(t, n.Close())
 		c := releasing("A", "k").within(n, longTTL)
-		n.pipeline.requeue(&c.Command)
+		n.pipeline.queue.again(&c.Command)
 		require.ErrorIs(t, c.reply(t).Err, ErrDisconnected)
 	})
 }
@@ -271,13 +271,13 @@ func TestALateAcquireIsForgottenWithItsKeys(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		loseAcquire(t, m, n).Release()
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		pl := n.pipeline
-		require.True(t, pl.unacked.Some())
+		late := &n.pipeline.ledger.late
+		require.True(t, late.Some())
 		time.Sleep(3 * longTTL)
 		only(t, m).Drop()
 		synctest.Wait()
-		require.False(t, pl.unacked.Some())
-		end, left := pl.unacked.ToEnd("")
+		require.False(t, late.Some())
+		end, left := late.ToEnd("")
 		require.Empty(t, append(end, left...))
 	})
 }

@@ -18,14 +18,17 @@ import (
 func TestACommandCostsNoAllocationInItsNode(t *testing.T) {
 	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
 	join(n, command.Membership{})
-	k := newPipeConn(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
+	l := newLink(newPipeline(n), &transport.Conn{}, session.Facts{Facts: sound()})
+	standing := &l.pipeline.standing
+	standing.begin(l.conn, l.facts)
+	defer standing.end()
 	c := acquiring("A", longTTL, "k")
 	c.To = nil
-	require.NoError(t, k.admitLocked(&c.Command)) // the first command registers the server, which allocates
+	require.NoError(t, standing.admits(&c.Command)) // the first command registers the server, which allocates
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if k.admitLocked(&c.Command) != nil {
+		if standing.admits(&c.Command) != nil {
 			t.Error("refused")
 		}
-		k.handleReply(&c.Command, "OK", nil)
+		l.handle(&c.Command, "OK", nil)
 	}))
 }

@@ -68,19 +68,18 @@ func TestABatchIsBounded(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait() // until the writer is idle: the test writes in its place
-		k := n.pipeline.conn
+		k := n.pipeline.link.Load()
 		batch := func(size, commands int) (taken, bytes int) {
 			for range commands {
-				n.pipeline.queue.push(&inspecting(string(make([]byte, size))).Command)
+				enqueue(n.pipeline, inspecting(string(make([]byte, size))))
 			}
-			dropped, _ := k.takeBatch()
+			dropped, _ := k.writer.take()
 			require.Empty(t, dropped)
-			for _, c := range k.batch {
+			for _, c := range k.writer.batch {
 				bytes += c.Size()
 			}
-			taken = len(k.batch)
-			k.pipeline.queue.popAll(nil)
-			k.unanswered.popAll(nil)
+			taken = len(k.writer.batch)
+			k.pipeline.queue.waiting.popAll(nil)
 			return taken, bytes
 		}
 		taken, _ := batch(1, 1000)
@@ -124,22 +123,19 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, unmute func()) {
 func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 	const commands = 3 * maxBatch
 	n, unmute := openFrozen(t, Config{})
-	link, before := n.pipeline.conn, n.Stats()
+	before := n.Stats()
 	var calls []*call
 	for range batchThreshold {
 		calls = append(calls, inspecting("k").on(n))
 	}
-	link.pipeline.mu.Lock() // the writer can't take any until all are queued
+	var burst []*call
 	for range commands {
-		c := inspecting("k")
-		calls = append(calls, c)
-		link.pipeline.queue.push(&c.Command)
+		burst = append(burst, inspecting("k"))
 	}
-	link.woken = true
-	link.pipeline.mu.Unlock()
-	link.wake.Set()
+	enqueue(n.pipeline, burst...) // the writer can't take any until all are queued
+	n.pipeline.queue.wake.Set()
 	unmute()
-	for _, c := range calls {
+	for _, c := range append(calls, burst...) {
 		require.Equal(t, command.Granted, c.reply(t).Outcome)
 	}
 	require.LessOrEqual(t, n.Stats().Writes-before.Writes, int64(batchThreshold+commands/maxBatch+2))
@@ -167,10 +163,10 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 func TestCompanyIsRememberedForAWhile(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		link := n.pipeline.conn
+		link := n.pipeline.link.Load()
 		for range 10 {
 			require.Equal(t, command.Granted, pinging().outcome(t, n))
-			require.False(t, link.recentlyBusy(), "one caller")
+			require.False(t, link.writer.recentlyBusy(), "one caller")
 		}
 		m.Freeze()
 		stuck := stuff(n)
@@ -184,13 +180,13 @@ func TestCompanyIsRememberedForAWhile(t *testing.T) {
 			c.reply(t)
 		}
 		for range batchMemory - batchThreshold {
-			require.True(t, link.recentlyBusy(), "company")
+			require.True(t, link.writer.recentlyBusy(), "company")
 			require.Equal(t, command.Granted, pinging().outcome(t, n))
 		}
 		for range batchThreshold + 1 {
 			require.Equal(t, command.Granted, pinging().outcome(t, n))
 		}
-		require.False(t, link.recentlyBusy(), "long ago")
+		require.False(t, link.writer.recentlyBusy(), "long ago")
 	})
 }
 

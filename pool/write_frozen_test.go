@@ -354,20 +354,20 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
 	const many = maxLate
 	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}))
-	k := newPipeConn(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
+	k := newLink(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
 	// The shortest of each: a busy machine interrupts most turns. All turns do the same work, so too
 	// many looks at the orphans would be in all of them.
 	made, sorted := time.Hour, time.Hour
 	for turn := 0; turn < 10 || sorted >= 3*made && turn < 300; turn++ { // one connection after the other, while nothing expires
 		began := time.Now()
 		for i := range many {
-			k.unanswered.push(&acquiring(strconv.Itoa(i), longTTL, "k").Command)
+			k.flight.push([]*command.Command{&acquiring(strconv.Itoa(i), longTTL, "k").Command})
 		}
 		made = min(made, time.Since(began))
 		began = time.Now()
-		require.Len(t, l.detach(k), many)
+		require.Len(t, l.unanswered(k), many)
 		sorted = min(sorted, time.Since(began))
 	}
-	require.True(t, l.unacked.Some())
+	require.True(t, l.ledger.late.Some())
 	require.Less(t, sorted, 3*made, "one look at all orphans for each would be 12, and more of more")
 }

@@ -1,0 +1,168 @@
+package pool
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/reply"
+	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/session"
+	"github.com/quorumlock/go-redlock/internal/transport"
+	"github.com/quorumlock/go-redlock/internal/undo"
+)
+
+// link is one connection of a pipeline: it reads the replies, and answers the commands. Its reader is the goroutine that calls run.
+// Its writer is a second goroutine. The reader alone reads, and the writer alone writes. transport.Conn.End ends both.
+type link struct {
+	pipeline *pipeline
+	conn     *transport.Conn
+	facts    session.Facts // what the greeting read
+
+	flight   *flight
+	writer   *writer
+	answered atomic.Int64 // commands
+
+	// The reader's:
+	oneCall []*command.Command // of handleMerged,
+	parts   []reply.Part       // and what its reply means for each
+	nothing undo.Nothing
+}
+
+// newLink returns the link of a connection whose handshake is over.
+func newLink(pl *pipeline, conn *transport.Conn, f session.Facts) *link {
+	l := &link{pipeline: pl, conn: conn, facts: f, flight: newFlight()}
+	l.writer = newWriter(l)
+	return l
+}
+
+// id identifies the connection on the server.
+func (l *link) id() undo.Conn { return undo.Conn{ClientID: l.facts.ClientID, RunID: l.facts.RunID} }
+
+// run reads until the connection ends, waits for the writer, and returns the reason.
+func (l *link) run() error {
+	l.conn.Start()
+	// The writer starts only now: the handshake, which wrote before, is over.
+	var writer sync.WaitGroup
+	writer.Go(l.writer.run)
+	l.conn.End(l.read())
+	writer.Wait()
+	return l.conn.Err()
+}
+
+// read matches replies to commands in their order, until the connection ends.
+func (l *link) read() error {
+	for {
+		r, err := l.conn.Receive()
+		if err != nil {
+			return err
+		}
+		c := l.next()
+		if c.Merged > 0 {
+			if err := l.handleMerged(c, r.Value, r.Err); err != nil {
+				return err // nor can any later reply be trusted
+			}
+			continue
+		}
+		l.handle(c, r.Value, r.Err)
+	}
+}
+
+// next returns the command of the next reply, which was written: Receive counts.
+func (l *link) next() *command.Command {
+	l.answered.Add(1)
+	return l.flight.next()
+}
+
+// left returns the commands without a reply, in their order. It is called after the reader and the writer have ended.
+func (l *link) left() (all []*command.Command) {
+	for c := l.flight.next(); c != nil; c = l.flight.next() {
+		all = append(all, c)
+	}
+	return all
+}
+
+// handle turns the reply to a command into an answer, or sends the command again.
+//
+// The order of the steps matters. A change of role ends the connection before the answer, so the
+// caller's next command waits for the next dial. A redirected command has no answer yet. A stale
+// grant of a former master becomes Unknown before anything else looks at the outcome. A script
+// that the server does not know goes out again by its text. An undo is scheduled for a retry
+// before its answer, because the answer says whether another one follows.
+func (l *link) handle(c *command.Command, v any, err error) {
+	pl := l.pipeline
+	if err != nil && c.Retries == 0 && pl.standing.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
+		l.conn.End(fmt.Errorf("%w (%w)", errRoleChanged, resp.Clean(err)))
+	}
+	if c.Op == command.Info {
+		l.nothing.Forget(pl.now())
+		pl.standing.checked(v, err)
+		c.Answer(command.Reply{Outcome: command.Granted})
+		return
+	}
+	// After true the command belongs to another shard and must not be touched.
+	if err != nil && pl.node.kind.redirect(c, err) {
+		return
+	}
+	r := pl.node.kind.checkReply(c, l.conn.Address, reply.Decode(c, v, err))
+	switch {
+	case !unscripted(c, r):
+	case c.Op == command.VerifyMarker:
+		pl.standing.unscripted(r.Err)
+		return
+	case c.UnmarkForEval():
+		pl.queue.again(c)
+		return
+	}
+	if r.Outcome == command.Failed && !pl.node.cfg.Proxied { // a proxy may have sent it to another server, too
+		l.nothing.Failed(c, pl.now()) // this answer is its last
+	}
+	if isUnmarked(c, r) {
+		pl.standing.unmarked(c, r)
+		return
+	}
+	if c.Op == command.Acquire {
+		pl.standing.voted(r)
+	}
+	if c.Op.Undoes() {
+		r.Retrying = pl.ledger.answered(c, r, l.nothing.Undone(c))
+	}
+	if r.Outcome == command.Refused && c.WasResent() {
+		// The first sending may have undone what is missing now.
+		r = command.Reply{Outcome: command.Unknown, Undone: true, Err: ErrDisconnected}
+	}
+	c.Answer(r)
+}
+
+// unscripted reports that the server does not know the script's hash (yet), and so executed
+// nothing.
+func unscripted(c *command.Command, r command.Reply) bool {
+	return r.Outcome == command.Failed && c.Scripted() && !c.UsesEval() && resp.Code(r.Err) == "NOSCRIPT"
+}
+
+// handleMerged answers the commands of one call, of which first is the first, or sends them again. It
+// returns the error with which the connection ends if the reply makes no sense.
+func (l *link) handleMerged(first *command.Command, v any, err error) (nonsense error) {
+	l.oneCall = append(l.oneCall[:0], first)
+	for len(l.oneCall) < int(first.Merged) {
+		l.oneCall = append(l.oneCall, l.next()) // all were written together
+	}
+	if err != nil {
+		l.writer.merger.failed(first.MergeKind(), resp.Clean(err))
+		l.pipeline.node.count.unmerged.Add(int64(len(l.oneCall)))
+	}
+	l.parts, nonsense = reply.Merged(l.parts[:0], l.oneCall, v, err)
+	for i, p := range l.parts {
+		if c := l.oneCall[i]; p.Again {
+			c.MarkResend()
+			l.pipeline.queue.again(c)
+		} else {
+			l.handle(c, p.Value, p.Err)
+		}
+	}
+	// They must not keep the commands, and with them locks, alive.
+	clear(l.oneCall)
+	clear(l.parts)
+	return nonsense
+}
