@@ -40,7 +40,8 @@ package pool
 //
 //	kind.go               where a node differs from a master at a fixed address
 //	sentinel.go           a node behind Sentinels
-//	sentinel_resolver.go  which master their majority names; sentinel_majority.go: the count
+//	sentinel_council.go   which master their majority names
+//	sentinel_resolver.go  dials that one, and ends connections to others
 //	sentinel_watcher.go   asks one Sentinel
 //	cluster.go            a node that is a Redis Cluster
 //	cluster_topology.go   which master has which slot; cluster_slots.go: reads CLUSTER SLOTS

@@ -32,7 +32,7 @@ func TestAnswersThatAreTooOldSwitchNoMaster(t *testing.T) {
 			sr.recordAnswer(i, answer{master: h.b.Addr(), asked: n.cfg.Clock.Now().Add(-extraQuarantine), answered: true})
 		}
 		require.Zero(t, n.Stats().Switches)
-		require.Equal(t, h.a.Addr(), sr.master)
+		require.Equal(t, h.a.Addr(), sr.choice.Load().master)
 	})
 }
 
@@ -41,7 +41,7 @@ func TestADialEndsAsSoonAsNoSentinelCanBeQueried(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, _ *group, n *Node) {
 		sr := newSentinelResolver(n)
 		defer sr.stop()
-		for i := range sr.answers {
+		for i := range sr.watchers {
 			sr.recordFailure(i, errors.New("refused"))
 		}
 		began := time.Now()
