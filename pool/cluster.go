@@ -51,9 +51,8 @@ func (c Config) clusterURL(user string) string {
 	return fmt.Sprintf("%s://%s%s", schemeOf(clusterScheme, c.TLS != nil), user, strings.Join(c.Cluster, ","))
 }
 
-// cluster is what a node knows about its Redis Cluster (docs/dev/rules.md rule 30): its masters,
-// the slots of each, and where each unanswered acquire is. It routes each command to the pipeline
-// of one master.
+// cluster is a node that is a Redis Cluster (docs/dev/rules.md rule 30). It has a shard for each
+// member of its slot map, and routes each command to the pipeline of one of them.
 type cluster struct {
 	single               // it has no pipelines: its shards have them
 	wake   signal.Signal // query at once
@@ -61,19 +60,16 @@ type cluster struct {
 	// mu guards what follows. It may be taken under mutexes of pipelines, so no pipeline is called and no
 	// command is answered under it. A new shard only starts goroutines, which wait for mu if they
 	// need it.
-	mu              sync.Mutex
-	shards          map[string]*shard // by address: the masters, and those that were masters recently
-	slotOwners      [command.Slots]*shard
-	hasTopology     bool               // there was a slot map
-	changed         signal.Broadcast   // of a slot map, or that none will come
-	down            error              // why commands fail at once without a slot map; nil while one may come
-	unrouted        []*command.Command // commands that wait for the first slot map
-	pendingAcquires map[string]*shard  // the shard of each unanswered acquire, by token
-	subscriptions   map[*clusterSubscription]struct{}
-	hint            string // the target of the last redirect, which knows the newest map
-	gap             string // why the slot map has slots without a master, if it says why
-	closed          bool
-	redirects       int64 // commands that were redirected
+	mu            sync.Mutex
+	slots         slotMap            // says where a command goes
+	shards        map[string]*shard  // one for each member of the slot map, by address
+	hasTopology   bool               // there was a slot map
+	changed       signal.Broadcast   // of a slot map, or that none will come
+	down          error              // why commands fail at once without a slot map; nil while one may come
+	unrouted      []*command.Command // commands that wait for the first slot map
+	subscriptions map[*clusterSubscription]struct{}
+	closed        bool
+	redirects     int64 // commands that were redirected
 }
 
 // newCluster makes a cluster without shards. They are made when the first slot map arrives, so
@@ -81,7 +77,7 @@ type cluster struct {
 func newCluster(n *Node) *cluster {
 	return &cluster{
 		single: single{n}, wake: signal.New(),
-		shards: make(map[string]*shard), pendingAcquires: make(map[string]*shard),
+		slots: newSlotMap(n.cfg.HardTimeout), shards: make(map[string]*shard),
 		subscriptions: make(map[*clusterSubscription]struct{}),
 	}
 }

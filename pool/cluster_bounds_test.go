@@ -53,7 +53,8 @@ func TestACommandIsNotSentOnToOneMemberTooMany(t *testing.T) {
 		require.NoError(t, err)
 		clusterOf(n).mu.Lock()
 		for _, r := range all {
-			clusterOf(n).shardOfLocked(r.address, "")
+			clusterOf(n).slots.asked(r.address, "", n.cfg.Clock.Now())
+			clusterOf(n).shardOfLocked(r.address)
 		}
 		clusterOf(n).mu.Unlock()
 		r := acquiring("A", longTTL, "x").on(n).reply(t)

@@ -163,15 +163,12 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 					}
 					require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 					a, b := cl.Owner("foo"), cl.Add()
-					m := clusterOf(n).shards[a.Addr()]
 					cl.TakeSlot(a, b, true)
 					clusterOf(n).wake.Set()
 					time.Sleep(refreshSeldom)
 					synctest.Wait()
 					a.ForgetLog()
-					clusterOf(n).mu.Lock()
-					delete(clusterOf(n).shards, m.address)
-					clusterOf(n).mu.Unlock()
+					m := dropped(t, n, a, b)
 					end(m)
 					hand(m, c)
 					require.Equal(t, command.Granted, c.reply(t).Outcome, "%s of %s, %s", name, way, stage)
@@ -291,6 +288,22 @@ func TestCommandsOfOneServerAreAnsweredWhenItIsRetired(t *testing.T) {
 	})
 }
 
+// dropped has a Cluster drop a master that lost its slots to another one, as after the hard timeout. It returns
+// the shard, which is not retired yet.
+func dropped(t *testing.T, n *Node, from, to *fakeredis.Master) *shard {
+	t.Helper()
+	cl := clusterOf(n)
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	sh := cl.shards[from.Addr()]
+	later := n.cfg.Clock.Now().Add(n.cfg.HardTimeout)
+	added, gone := cl.slots.mapped([]slotRange{{0, command.Slots - 1, to.Addr()}}, "", later)
+	require.Empty(t, added)
+	require.Equal(t, []string{from.Addr()}, gone)
+	delete(cl.shards, from.Addr())
+	return sh
+}
+
 // park parks an undo that a member answered by an error.
 func park(m *shard, c *call) {
 	c.within(m.node, longTTL)
@@ -314,17 +327,7 @@ func TestAnUndoDoesNotFollowItsAcquireToARetiredMaster(t *testing.T) {
 		clusterOf(n).wake.Set()
 		time.Sleep(refreshSeldom)
 		synctest.Wait()
-		clusterOf(n).mu.Lock()
-		m := clusterOf(n).shards[a.Addr()]
-		m.slotlessSince = n.cfg.Clock.Now().Add(-n.cfg.HardTimeout)
-		other := clusterOf(n).shardOfLocked(b.Addr(), "")
-		clusterOf(n).pendingAcquires["B"] = other
-		gone := clusterOf(n).assignLocked([]slotRange{{0, command.Slots - 1, b.Addr()}}, "")
-		kept := clusterOf(n).pendingAcquires["B"]
-		clusterOf(n).mu.Unlock()
-		require.Same(t, other, kept, "that of another master")
-		require.Len(t, gone, 1)
-		require.Same(t, m, gone[0])
+		m := dropped(t, n, a, b)
 		undo := releasing("A", "foo").on(n)
 		synctest.Wait()
 		require.Equal(t, 1, count(b, "EVALSHA release"))

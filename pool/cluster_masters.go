@@ -3,8 +3,6 @@ package pool
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -17,20 +15,10 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 	// The result is a copy, so the caller uses the shards without the mutex. Under it no shard may
 	// be called: its pipelines take their own mutex first.
 	defer cl.mu.Unlock()
-	seen := make(map[*shard]bool, len(cl.shards))
-	for _, sh := range cl.slotOwners {
-		switch {
-		// No master has announced the slot, or the map left it out.
-		case sh == nil:
-			unserved++
-		case !seen[sh]:
-			seen[sh] = true
-			all = append(all, sh)
-		}
+	addresses, unserved := cl.slots.masters()
+	for _, address := range addresses {
+		all = append(all, cl.shards[address])
 	}
-	// The order of the slots changes with every reshard. The order of the addresses does not, so
-	// the reports of two runs are comparable.
-	slices.SortFunc(all, func(a, b *shard) int { return strings.Compare(a.address, b.address) })
 	return all, unserved
 }
 
@@ -38,10 +26,7 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 func (cl *cluster) whyUnserved() string {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	if cl.gap != "" {
-		return cl.gap
-	}
-	return "bring their masters back, or CLUSTER ADDSLOTS"
+	return cl.slots.whyUnserved()
 }
 
 // pingAll answers a Ping when all masters have, because a lock may be on any of them.

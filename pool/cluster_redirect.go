@@ -29,7 +29,7 @@ func (sh *shard) redirect(c *command.Command, err error) bool {
 	// Each condition means that the error becomes the command's answer: the limit, a Cluster that
 	// names ever more addresses, or a command that was cancelled. UnmarkForRedirect comes last
 	// because it changes the command.
-	if c.Redirects >= maxRedirects || !sh.cluster.knowsOrHasRoomFor(address) || !c.UnmarkForRedirect() {
+	if c.Redirects >= maxRedirects || !sh.cluster.hasRoomFor(address) || !c.UnmarkForRedirect() {
 		return false
 	}
 	// The destination is recorded before the command is queued there, so every later undo follows
@@ -72,11 +72,11 @@ func redirection(text, from string) (asking bool, slot int, address string) {
 	return words[0] == "ASK", slot, address
 }
 
-// knowsOrHasRoomFor reports whether a command may be redirected to an address.
-func (cl *cluster) knowsOrHasRoomFor(address string) bool {
+// hasRoomFor reports whether a command may be redirected to an address.
+func (cl *cluster) hasRoomFor(address string) bool {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	return cl.shards[address] != nil || len(cl.shards) < maxShards
+	return cl.slots.hasRoomFor(address)
 }
 
 // onMoved records where a command goes, and the owner of the slot unless the slot is still being
@@ -88,22 +88,16 @@ func (sh *shard) onMoved(c *command.Command, asking bool, slot int, address stri
 	if cl.closed {
 		return nil
 	}
-	// The shard is made if the map does not have it yet: the redirect is newer than the map.
-	to := cl.shardOfLocked(address, sh.address)
 	cl.redirects++
-	switch {
-	case !asking:
-		// MOVED is final for this slot. The other slots may have moved as well, so the whole map is
-		// queried soon.
-		cl.slotOwners[slot], to.slotlessSince, cl.hint = to, 0, address
+	if asking {
+		cl.slots.asked(address, sh.address, cl.node.cfg.Clock.Now())
+	} else {
+		cl.slots.moved(slot, address, sh.address)
+		// The other slots may have moved as well, so the whole map is queried soon.
 		cl.wake.Set()
-	case to.slotlessSince != 0:
-		to.slotlessSince = cl.node.cfg.Clock.Now() // it is still in use
 	}
-	if c.Op.Creates() {
-		// The undo of this token must go where the acquire is, even if the map says otherwise by
-		// then.
-		cl.pendingAcquires[c.Token()] = to
-	}
-	return to
+	// The undo of this token must go where the acquire is, even if the map says otherwise by then.
+	cl.slots.sent(c.Request, address)
+	// The shard is made if the map did not have it yet: the redirect is newer than the map.
+	return cl.shardOfLocked(address)
 }

@@ -208,7 +208,7 @@ func TestAReleaseAndTheAcquireBehindItAreFollowedInOrder(t *testing.T) {
 		require.Equal(t, int64(2), n.Stats().Redirects)
 		clusterOf(n).mu.Lock()
 		defer clusterOf(n).mu.Unlock()
-		require.Empty(t, clusterOf(n).pendingAcquires)
+		require.Empty(t, clusterOf(n).slots.acquires)
 	})
 }
 

@@ -20,8 +20,8 @@ func (cl *cluster) Submit(c, behind *command.Command) error {
 	return cl.dispatch(c)
 }
 
-// track has an acquire leave pendingAcquires before its answer is passed on: a later command may then
-// follow the map. The submitter answers one that is not taken.
+// track has the slot map told that an acquire is over before its answer is passed on: a later command may
+// then follow the map. The submitter answers one that is not taken.
 func (cl *cluster) track(c *command.Command) {
 	if c.Op.Creates() {
 		c.To = &acquireTracker{cluster: cl, to: c.To}
@@ -64,7 +64,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) error {
 	one, two := cl.targetOfLocked(first), cl.targetOfLocked(second)
 	together := cl.hasTopology && !cl.closed && one == two && second.Op.Creates() && !second.Guarded
 	if together {
-		cl.pendingAcquires[second.Token()] = two
+		cl.slots.sent(second.Request, two.address)
 	}
 	cl.mu.Unlock()
 	if together {
@@ -104,20 +104,17 @@ func (cl *cluster) route(c *command.Command) (*shard, error) {
 	}
 	sh := cl.targetOfLocked(c)
 	c.Redirects = 0
-	if c.SetAsking(false); c.Op.Creates() {
-		// Under the same lock as the choice of the shard: the undo of this token, submitted at any
-		// time later, goes to this shard.
-		cl.pendingAcquires[c.Token()] = sh
-	}
+	c.SetAsking(false)
+	// Under the same lock as the choice of the shard: the undo of this token, submitted at any time
+	// later, goes to this shard.
+	cl.slots.sent(c.Request, sh.address)
 	return sh, nil
 }
 
-// targetOfLocked returns the shard for a command. An unanswered acquire may still be executed
-// where it was sent, or be redirected from there. Its undo therefore follows it there, whatever
-// the slot map says by now (docs/dev/rules.md rule 6). A command for a slot without a shard goes
-// to any shard, which answers with an error. It is called with a slot map.
+// targetOfLocked returns the shard for a command. A command for a slot without a shard goes to any
+// shard, which answers with an error. It is called with a slot map.
 func (cl *cluster) targetOfLocked(c *command.Command) *shard {
-	if sh := cl.ownerLocked(c); sh != nil {
+	if sh := cl.shards[cl.slots.target(c.Request)]; sh != nil {
 		return sh
 	}
 	// Any shard will do: it answers MOVED or CLUSTERDOWN, and a MOVED updates the map.
@@ -127,19 +124,7 @@ func (cl *cluster) targetOfLocked(c *command.Command) *shard {
 	return nil // never: a slot map has masters
 }
 
-// ownerLocked is targetOfLocked if a shard is known for the command, and nil otherwise.
-func (cl *cluster) ownerLocked(c *command.Command) *shard {
-	if sh := cl.pendingAcquires[c.Token()]; sh != nil && !c.Op.Creates() && c.Token() != "" {
-		return sh
-	}
-	// Pings go to all masters, so they have no owner.
-	if len(c.Keys) == 0 {
-		return nil
-	}
-	return cl.slotOwners[command.Slot(c.Keys[0])]
-}
-
-// acquireTracker receives the answer to an acquire, which is then no longer pending.
+// acquireTracker receives the answer to an acquire, which is then no longer unanswered.
 type acquireTracker struct {
 	cluster *cluster
 	to      command.Answerer
@@ -148,9 +133,9 @@ type acquireTracker struct {
 // Answer passes the answer on.
 func (at *acquireTracker) Answer(c *command.Command, r command.Reply) {
 	at.cluster.mu.Lock()
-	// Before the answer: the undo that the answer causes must not be routed by this entry after the
-	// acquire is known to be over.
-	delete(at.cluster.pendingAcquires, c.Token())
+	// Before the answer: the undo that the answer causes must not follow the acquire after that is
+	// known to be over.
+	at.cluster.slots.answered(c.Token())
 	at.cluster.mu.Unlock()
 	if at.to != nil {
 		at.to.Answer(c, r)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
@@ -15,15 +14,13 @@ import (
 // single master, under the name of the whole Cluster.
 type shard struct {
 	single
-	cluster       *cluster
-	address       string
-	namedBy       string        // who named the address last; guarded by cluster.mu
-	slotlessSince clock.Instant // since when it has no slot; 0 while it has one; guarded by cluster.mu
+	cluster *cluster
+	address string
 }
 
-// shardOfLocked returns the shard of an address that a member named, and makes it if necessary. The
+// shardOfLocked returns the shard of an address that the slot map has, and makes it if necessary. The
 // cluster must not be closed.
-func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
+func (cl *cluster) shardOfLocked(address string) *shard {
 	sh := cl.shards[address]
 	if sh == nil {
 		// A copy with its own address. Everything else, also the name in errors and votes, is that
@@ -31,7 +28,7 @@ func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
 		cfg := cl.node.cfg.at(address)
 		cfg.Cluster = nil
 		n := newNode(cfg)
-		sh = &shard{single: single{n}, cluster: cl, address: address, namedBy: namedBy}
+		sh = &shard{single: single{n}, cluster: cl, address: address}
 		n.settings.Unreachable = sh.unreachable
 		n.kind, n.whole, n.label = sh, cl.node, cfg.Name+" at "+address
 		// The shard ends with the node at the latest. start only starts goroutines, so it may be
@@ -44,12 +41,12 @@ func (cl *cluster) shardOfLocked(address, namedBy string) *shard {
 
 // unreachable adds which member named the address, unless the configuration has it too.
 func (sh *shard) unreachable(err error) error {
-	if slices.Contains(sh.cluster.node.cfg.Cluster, sh.address) {
+	sh.cluster.mu.Lock()
+	by := sh.cluster.slots.namedBy(sh.address)
+	sh.cluster.mu.Unlock()
+	if by == "" || slices.Contains(sh.cluster.node.cfg.Cluster, sh.address) { // by nobody if it is being retired
 		return err
 	}
-	sh.cluster.mu.Lock()
-	by := sh.namedBy
-	sh.cluster.mu.Unlock()
 	return namedError(err, "its Cluster ("+by+")", sh.address, "set cluster-announce-ip and cluster-announce-port on that server")
 }
 
@@ -92,9 +89,9 @@ func (cl *cluster) belongsElsewhere(c *command.Command, sh *shard, up bool) bool
 	}
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	// cluster.mu is taken under the mutex of the queue here, as the order of mutexes allows.
-	owner := cl.ownerLocked(c) // without an owner no other shard can serve the slot
-	return !cl.closed && owner != nil && owner != sh
+	// cluster.mu is taken under the mutex of a queue here, as the order of mutexes allows.
+	owner := cl.slots.target(c.Request) // without an owner no other shard can serve the slot
+	return !cl.closed && owner != "" && cl.shards[owner] != sh
 }
 
 // slotted reports whether a command is for the owner of a slot, and not for one server.

@@ -55,7 +55,7 @@ func (cl *cluster) Subscribe(listener command.Listener) command.Subscription {
 func (cl *cluster) ownerOf(channel string) *shard {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	return cl.slotOwners[command.Slot(strings.TrimPrefix(channel, command.FreePrefix))]
+	return cl.shards[cl.slots.owner(strings.TrimPrefix(channel, command.FreePrefix))]
 }
 
 // Add subscribes to a channel, at once if the master of its slot is known.
@@ -151,11 +151,11 @@ func (s *clusterSubscription) follow() {
 	}
 }
 
-// isMaster reports whether a shard has a slot.
+// isMaster reports whether a shard is that of a master, as far as the slot map says.
 func (cl *cluster) isMaster(sh *shard) bool {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	return cl.shards[sh.address] == sh && sh.slotlessSince == 0
+	return cl.shards[sh.address] == sh && cl.slots.isMaster(sh.address)
 }
 
 // downTold tells the listener that messages were lost, and then which channels are heard all the same. The caller

@@ -134,8 +134,7 @@ func TestChannelsWaitForTheFirstSlotMap(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		c := clusterOf(n)
 		c.mu.Lock()
-		owners := c.slotOwners
-		c.slotOwners = [command.Slots]*shard{}
+		c.slots.mapped(nil, "", n.cfg.Clock.Now())
 		c.mu.Unlock()
 		heard := make(diary, 100)
 		s := voterOf(n).Subscribe(heard)
@@ -145,9 +144,6 @@ func TestChannelsWaitForTheFirstSlotMap(t *testing.T) {
 		s.Remove(command.FreePrefix + "bar")
 		synctest.Wait()
 		require.Empty(t, heard)
-		c.mu.Lock()
-		c.slotOwners = owners
-		c.mu.Unlock()
 		c.wake.Set()
 		require.Equal(t, []string{"down", "subscribed redlock:free:foo"}, next(heard, 2))
 		require.Empty(t, channelsAt(t, cl.Owner("bar"), "bar"))

@@ -24,9 +24,6 @@ const (
 	queryTimeout  = time.Second
 )
 
-// maxCandidates bounds the masters that are queried in one round.
-const maxCandidates = 16
-
 // refreshLoop queries the slot map until ctx is done.
 func (cl *cluster) refreshLoop(ctx context.Context) {
 	b := transport.NewRedial(cl.node.settings)
@@ -78,34 +75,11 @@ func (cl *cluster) refresh(ctx context.Context) error {
 	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", cl.node.cfg.Name, oneline.Join(errs...))
 }
 
-// candidates returns the members to query, in this order: the target of the last redirect, some
-// of the masters, and the addresses of the configuration. The number of masters is bounded, so
-// masters of a wrong map do not keep the configured addresses from being queried.
+// candidates returns the members to query, in this order.
 func (cl *cluster) candidates() []string {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	var masters []string
-	for a := range cl.shards {
-		masters = append(masters, a)
-	}
-	all, seen := []string(nil), map[string]bool{"": true}
-	add := func(addresses ...string) {
-		for _, a := range addresses {
-			if !seen[a] {
-				seen[a], all = true, append(all, a)
-			}
-		}
-	}
-	// The target of a redirect knows the newest map.
-	add(cl.hint)
-	// All clients would otherwise query the same member, and a bad member would come first each
-	// time.
-	rand.Shuffle(len(masters), func(i, j int) { masters[i], masters[j] = masters[j], masters[i] })
-	add(masters[:min(len(masters), maxCandidates)]...)
-	// The configured addresses come last but always: they find the Cluster again after all members
-	// have moved.
-	add(cl.node.cfg.Cluster...)
-	return all
+	return cl.slots.candidates(cl.node.cfg.Cluster, rand.Perm)
 }
 
 // ask queries one member for the slot map.
@@ -135,7 +109,7 @@ var errNoAnswer = errors.New("no answer in time")
 
 // apply replaces the slot map by that of a member. Commands that wait for a map are sent. Commands queued for a
 // master that has lost its slot move to the new owner. A shard without slots for the hard timeout
-// is retired. Safety does not depend on the map, because a master knows its own slots.
+// is retired.
 //
 // Everything after the mutex is released may take mutexes of pipelines or answer commands. The new map is
 // in place by then, so a command that is routed again meanwhile follows it.
@@ -150,7 +124,7 @@ func (cl *cluster) apply(all []slotRange, by string) {
 	gone := cl.assignLocked(all, by)
 	// Taken together with the new map, so no command is both unrouted and sent.
 	waiting, subscriptions := cl.unrouted, slices.Collect(maps.Keys(cl.subscriptions))
-	cl.hasTopology, cl.unrouted, cl.down, cl.hint = true, nil, nil, ""
+	cl.hasTopology, cl.unrouted, cl.down = true, nil, nil
 	cl.changed.Wake()
 	shards := slices.Collect(maps.Values(cl.shards))
 	cl.mu.Unlock()
@@ -169,42 +143,21 @@ func (cl *cluster) apply(all []slotRange, by string) {
 	}
 }
 
-// assignLocked records the owners of the slots. It removes and returns the shards that have had
-// no slot for the hard timeout. While there are too many shards, it removes others without a slot
-// at once.
+// assignLocked tells the slot map, and makes the shards that are new. It removes and returns those that have to be
+// retired.
 func (cl *cluster) assignLocked(all []slotRange, by string) (gone []*shard) {
-	now := cl.node.cfg.Clock.Now()
-	// The map replaces the old one as a whole: a slot that it does not name has no owner.
-	cl.slotOwners, cl.gap = [command.Slots]*shard{}, ""
-	busy := make(map[*shard]bool, len(cl.shards))
-	for _, r := range all {
-		if gap := gapOf(r.address); gap != "" {
-			cl.gap = by + ": " + gap
-			continue
-		}
-		// A new address gets a shard of its own here. A known one keeps its shard, with its
-		// connections and its unanswered commands.
-		sh := cl.shardOfLocked(r.address, by)
-		busy[sh], sh.slotlessSince, sh.namedBy = true, 0, by
-		for slot := r.first; slot <= r.last; slot++ {
-			cl.slotOwners[slot] = sh
-		}
+	added, left := cl.slots.mapped(all, by, cl.node.cfg.Clock.Now())
+	// A new address gets a shard of its own here. A known one keeps its shard, with its connections
+	// and its unanswered commands.
+	for _, address := range added {
+		cl.shardOfLocked(address)
 	}
-	for _, sh := range cl.shards {
-		switch {
-		case busy[sh]:
-		// A master that lost its slots a moment ago may still have to answer undos, and often gets
-		// slots back. It keeps its connections for a while.
-		case sh.slotlessSince == 0 && len(cl.shards) <= maxShards:
-			sh.slotlessSince = now
-		case now.Sub(sh.slotlessSince) >= cl.node.cfg.HardTimeout, len(cl.shards) > maxShards:
-			// Commands may still be unanswered here: the watchdog counts silence from its own
-			// checks. retire therefore keeps the undos among them. apply calls retire after the
-			// mutex is released, because retire waits for goroutines.
-			delete(cl.shards, sh.address)
-			maps.DeleteFunc(cl.pendingAcquires, func(_ string, at *shard) bool { return at == sh })
-			gone = append(gone, sh)
-		}
+	for _, address := range left {
+		// Commands may still be unanswered here: the watchdog counts silence from its own checks.
+		// retire therefore keeps the undos among them. apply calls retire after the mutex is
+		// released, because retire waits for goroutines.
+		gone = append(gone, cl.shards[address])
+		delete(cl.shards, address)
 	}
 	return gone
 }

@@ -44,7 +44,8 @@ package pool
 //	sentinel_resolver.go  dials that one, and ends connections to others
 //	sentinel_watcher.go   asks one Sentinel
 //	cluster.go            a node that is a Redis Cluster
-//	cluster_topology.go   which master has which slot; cluster_slots.go: reads CLUSTER SLOTS
+//	cluster_slotmap.go    decides: which master has which slot, and where a command goes
+//	cluster_topology.go   asks for the slot map; cluster_slots.go: reads CLUSTER SLOTS
 //	cluster_route.go      sends a command to its master; cluster_redirect.go: MOVED and ASK
 //	cluster_shard.go      one master of a Cluster
 //	cluster_subscription.go  the channels of a Cluster, each at the master of its slot
