@@ -52,12 +52,14 @@ func (c Config) clusterURL(user string) string {
 }
 
 // cluster is a node that is a Redis Cluster (docs/dev/rules.md rule 30). It has a shard for each
-// member of its slot map, and routes each command to the pipeline of one of them.
+// member of its slot map, and routes each command to one of them.
 type cluster struct {
-	single               // it has no pipelines: its shards have them
-	wake   signal.Signal // query at once
+	node       *Node
+	wake       signal.Signal  // query at once
+	refreshing sync.WaitGroup // the goroutine that queries
+	stop       context.CancelFunc
 
-	// mu guards what follows. It may be taken under mutexes of pipelines, so no pipeline is called and no
+	// mu guards what follows. It may be taken under mutexes of servers, so no server is called and no
 	// command is answered under it. A new shard only starts goroutines, which wait for mu if they
 	// need it.
 	mu            sync.Mutex
@@ -72,23 +74,21 @@ type cluster struct {
 	redirects     int64 // commands that were redirected
 }
 
-// newCluster makes a cluster without shards. They are made when the first slot map arrives, so
+// newCluster makes a cluster without shards, and begins to query the slot map. Shards are made when the first one arrives, so
 // that Open does not wait for the network.
 func newCluster(n *Node) *cluster {
-	return &cluster{
-		single: single{n}, wake: signal.New(),
-		slots: newSlotMap(n.cfg.HardTimeout), shards: make(map[string]*shard),
+	cl := &cluster{
+		node: n, wake: signal.New(), slots: newSlotMap(n.cfg.HardTimeout), shards: make(map[string]*shard),
 		subscriptions: make(map[*clusterSubscription]struct{}),
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	cl.stop = stop
+	cl.refreshing.Go(func() { cl.refreshLoop(ctx) })
+	return cl
 }
 
-// start starts the goroutine that queries the slot map.
-func (cl *cluster) start(ctx context.Context) {
-	cl.node.workers.Go(func() { cl.refreshLoop(ctx) })
-}
-
-// stop closes all shards, and answers the commands that wait. It may be called more than once.
-func (cl *cluster) stop() {
+// close closes all shards, and answers the commands that wait. It may be called more than once.
+func (cl *cluster) close() {
 	cl.mu.Lock()
 	waiting, all := cl.unrouted, slices.Collect(maps.Values(cl.shards))
 	// Under the lock that route takes: a command that comes later fails by itself.
@@ -100,6 +100,8 @@ func (cl *cluster) stop() {
 		c.Fail(ErrClosed)
 	}
 	for _, sh := range all {
-		_ = sh.node.Close() // it returns no error
+		sh.close()
 	}
+	cl.stop()
+	cl.refreshing.Wait()
 }

@@ -90,4 +90,4 @@ func TestFewMastersAreQueriedForTheMapAndFewErrorsReported(t *testing.T) {
 }
 
 // clusterOf returns the Cluster that a node is.
-func clusterOf(n *Node) *cluster { return n.kind.(*cluster) }
+func clusterOf(n *Node) *cluster { return n.shape.(*cluster) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/server"
 )
 
 // A replica takes the slots of a master. After a while the master's connection is closed, and
@@ -99,7 +100,7 @@ func TestARetiredMasterHandsItsUndosOver(t *testing.T) {
 		require.Empty(t, b.Keys())
 		for i := range undos {
 			late := inspecting(fmt.Sprintf("{foo}%d", i))
-			m.node.pipeline.queue.again(&late.Command)
+			m.Requeue(&late.Command)
 			require.Equal(t, command.Granted, late.reply(t).Outcome)
 		}
 	})
@@ -127,24 +128,20 @@ func TestTwoMastersThatHaveLeftAreRetired(t *testing.T) {
 // dropped or after that.
 func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 	stages := map[string]func(m *shard){
-		"first of all": func(m *shard) { m.drain() },
+		"first of all": func(m *shard) { m.Drain(m.cluster.handBack) },
 		"while its connections end": func(m *shard) {
-			m.drain()
-			m.stop()
+			m.Drain(m.cluster.handBack)
+			m.Stop(errNoMaster)
 		},
-		"last of all": func(m *shard) { m.retire() },
+		"last of all": func(m *shard) { m.Retire(m.cluster.handBack, errNoMaster) },
 	}
 	ways := map[string]func(m *shard, c *call){
 		"submitted": func(m *shard, c *call) {
-			require.Equal(t, errDrained, m.node.pipeline.submit(&c.Command, nil))
-			require.Equal(t, errDrained, m.node.pipeline.submit(&inspecting("foo").Command, &c.Command))
+			require.Equal(t, server.ErrRetired, m.Submit(&c.Command, nil))
+			require.Equal(t, server.ErrRetired, m.Submit(&inspecting("foo").Command, &c.Command))
 			require.NoError(t, m.cluster.dispatch(&c.Command))
 		},
-		"sent on": func(m *shard, c *call) { m.node.pipeline.queue.again(&c.Command) },
-		"parked": func(m *shard, c *call) {
-			park(m, c)
-			m.drain() // as retire does when the goroutines have ended
-		},
+		"sent on": func(m *shard, c *call) { m.Requeue(&c.Command) },
 	}
 	commands := map[string]func() *call{
 		"release": func() *call { return releasing("A", "foo") },
@@ -158,9 +155,6 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 			for name, start := range commands {
 				inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 					c := start()
-					if (way == "repeated" || way == "parked") && !c.req.Op.Undoes() {
-						return // only undos are repeated and parked
-					}
 					require.Equal(t, command.Granted, acquiring("A", longTTL, "foo").outcome(t, n))
 					a, b := cl.Owner("foo"), cl.Add()
 					cl.TakeSlot(a, b, true)
@@ -173,7 +167,7 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 					hand(m, c)
 					require.Equal(t, command.Granted, c.reply(t).Outcome, "%s of %s, %s", name, way, stage)
 					require.Empty(t, quiet(a), "%s of %s, %s", name, way, stage)
-					m.retire()
+					m.Retire(m.cluster.handBack, errNoMaster)
 				})
 			}
 		}
@@ -189,9 +183,7 @@ func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 		time.Sleep(2 * (refreshEvery + refreshSeldom))
 		synctest.Wait()
 		require.Zero(t, a.Connections())
-		r := pinging().on(m.node).reply(t)
-		requireUnsent(t, r)
-		require.ErrorIs(t, r.Err, errNoMaster)
+		require.ErrorIs(t, m.Submit(&pinging().Command, nil), server.ErrRetired)
 	})
 }
 
@@ -199,13 +191,13 @@ func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		m := clusterOf(n).shards[cl.Owner("foo").Addr()]
-		m.retire()
+		m.Retire(m.cluster.handBack, errNoMaster)
 		require.NoError(t, n.Close())
 		fresh, carried := releasing("A", "foo"), releasing("B", "foo")
 		require.True(t, carried.MarkSent())
 		carried.MarkResend()
 		for _, c := range []*call{fresh, carried} {
-			m.node.pipeline.queue.again(&c.Command)
+			m.Requeue(&c.Command)
 		}
 		r := fresh.reply(t)
 		requireUnsent(t, r)
@@ -214,31 +206,10 @@ func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 	})
 }
 
-// The dial ends when the master has been dropped. If the connection were served, a goroutine that
-// waits for the reconnect loop would wait for the life of the connection.
-func TestAConnectionThatComesWhenItsNodeHasEndedIsNotServed(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		synctest.Wait()
-		l := newPipeline(n)
-		link, err := l.connect(t.Context())
-		require.NoError(t, err)
-		n.stop()
-		served := make(chan error, 1)
-		go func() {
-			_, err := l.serve(link)
-			served <- err
-		}()
-		synctest.Wait()
-		require.Len(t, served, 1)
-		require.ErrorIs(t, <-served, ErrClosed)
-		require.Equal(t, 1, m.Connections(), "the node's own")
-	})
-}
-
 // docs/dev/rules.md rule 4: the undo may have been executed where it was sent before.
 func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		k := clusterOf(n).shards[cl.Owner("foo").Addr()].node.pipeline
+		sh := clusterOf(n).shards[cl.Owner("foo").Addr()]
 		require.NoError(t, n.Close())
 		fresh, carried, moved := releasing("A", "foo"), releasing("B", "foo"), releasing("C", "foo")
 		for _, c := range []*call{carried, moved} {
@@ -246,7 +217,8 @@ func TestAnUndoThatAClosedClusterDoesNotSendOnIsNotCalledUnsent(t *testing.T) {
 			c.MarkResend() // its connection ended
 		}
 		require.True(t, moved.MarkSent())
-		require.True(t, k.node.kind.redirect(&moved.Command, redis.Error("MOVED 1 c-2:6379")))
+		taken, _ := sh.redirect(&moved.Command, redis.Error("MOVED 1 c-2:6379"))
+		require.True(t, taken)
 		clusterOf(n).redispatch(&carried.Command)
 		clusterOf(n).redispatch(&fresh.Command)
 		for _, c := range []*call{carried, moved} {
@@ -304,17 +276,6 @@ func dropped(t *testing.T, n *Node, from, to *fakeredis.Master) *shard {
 	return sh
 }
 
-// park parks an undo that a member answered by an error.
-func park(m *shard, c *call) {
-	c.within(m.node, longTTL)
-	l := &m.node.pipeline.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m.node.admitsUndo()
-	l.parked.Add(&c.Command, false)
-	l.probeLaterLocked()
-}
-
 // The undo would otherwise be sent behind its acquire to the master that is being dropped, and back, again
 // and again.
 func TestAnUndoDoesNotFollowItsAcquireToARetiredMaster(t *testing.T) {
@@ -333,7 +294,7 @@ func TestAnUndoDoesNotFollowItsAcquireToARetiredMaster(t *testing.T) {
 		require.Equal(t, 1, count(b, "EVALSHA release"))
 		require.Equal(t, command.Refused, undo.reply(t).Outcome)
 		require.True(t, acquire.pending())
-		m.retire()
+		m.Retire(m.cluster.handBack, errNoMaster)
 		require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
 	})
 }

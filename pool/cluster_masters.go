@@ -3,17 +3,20 @@ package pool
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/server"
 )
 
 // masters returns the shards with slots, ordered by address, and the number of slots without one.
 func (cl *cluster) masters() (all []*shard, unserved int) {
 	cl.mu.Lock()
 	// The result is a copy, so the caller uses the shards without the mutex. Under it no shard may
-	// be called: its pipelines take their own mutex first.
+	// be called: it takes its own mutex first.
 	defer cl.mu.Unlock()
 	addresses, unserved := cl.slots.masters()
 	for _, address := range addresses {
@@ -49,7 +52,7 @@ func (cl *cluster) pingAll(c *command.Command) error {
 	for _, sh := range all {
 		// Each master gets a copy, because a command can be in one queue only and is answered once.
 		each := &command.Command{Request: c.Request, Node: c.Node, To: p}
-		if err := sh.node.pipeline.submit(each, nil); err != nil {
+		if err := sh.Submit(each, nil); err != nil {
 			return err
 		}
 	}
@@ -91,25 +94,33 @@ func (cl *cluster) servers(ctx context.Context) (door.Servers, error) {
 	all, unserved := cl.masters()
 	s := door.Servers{Cluster: true, Unserved: unserved, Gap: cl.whyUnserved()}
 	for _, sh := range all {
-		s.All = append(s.All, server{sh.node})
+		s.All = append(s.All, sh.master)
 	}
 	return s, nil
 }
 
-// WhyNotVoting reports the first of the masters that does not vote for its slots.
-func (cl *cluster) WhyNotVoting() error {
+// state adds the counters of the present shards. The counters of shards that have left the Cluster are lost. It returns the reason of the
+// first of the masters that does not vote for its slots.
+func (cl *cluster) state(s *Stats) (notVoting error) {
+	masters, _ := cl.masters()
 	cl.mu.Lock()
+	// Commands that wait for the first slot map are queued at no server yet.
+	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.unrouted)
+	all := slices.Collect(maps.Values(cl.shards))
 	closed, mapped, down := cl.closed, cl.hasTopology, cl.down
 	cl.mu.Unlock()
+	// Without the mutex: a server takes its own, under which cl.mu may be taken.
+	for _, sh := range all {
+		_ = sh.state(s)
+	}
 	switch {
 	case closed:
 		return ErrClosed
 	case !mapped && down != nil:
 		return down
 	case !mapped:
-		return errConnecting
+		return server.ErrConnecting
 	}
-	masters, _ := cl.masters()
 	for _, sh := range masters {
 		if err := sh.WhyNotVoting(); err != nil {
 			return err

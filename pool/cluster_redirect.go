@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -15,22 +16,22 @@ const maxRedirects = 8
 
 // redirect moves a command to another shard if its server did not execute it because that shard
 // has the slot (MOVED) or, while the slot is being moved, the key (ASK). It reports whether it
-// has. It does not redirect a command that was cancelled meanwhile: its undo is behind it on this
-// connection and must not be overtaken. Only the reader calls it.
-func (sh *shard) redirect(c *command.Command, err error) bool {
+// has, or else what is shown in place of the error, or nil. It does not redirect a command that was cancelled meanwhile: its undo
+// is behind it on this connection and must not be overtaken. Only the reader calls it.
+func (sh *shard) redirect(c *command.Command, err error) (taken bool, shown error) {
 	// Without a host in the error, the slot is on the same host at another port.
 	asking, slot, address := redirection(resp.Clean(err).Error(), sh.address)
 	if address == "" {
 		if resp.Code(err) == "CLUSTERDOWN" && c.Retries == 0 { // a probe shows nothing new
 			sh.cluster.wake.Set()
 		}
-		return false
+		return false, sh.withoutHost(err)
 	}
 	// Each condition means that the error becomes the command's answer: the limit, a Cluster that
 	// names ever more addresses, or a command that was cancelled. UnmarkForRedirect comes last
 	// because it changes the command.
 	if c.Redirects >= maxRedirects || !sh.cluster.hasRoomFor(address) || !c.UnmarkForRedirect() {
-		return false
+		return false, nil
 	}
 	// The destination is recorded before the command is queued there, so every later undo follows
 	// it. An undo between the two steps may be queued first. Its acquire was cancelled before that,
@@ -38,15 +39,24 @@ func (sh *shard) redirect(c *command.Command, err error) bool {
 	to := sh.onMoved(c, asking, slot, address)
 	if to == nil {
 		c.Fail(ErrClosed)
-		return true
+		return true, nil
 	}
 	if c.Op.Undoes() {
-		sh.node.pipeline.ledger.passedOn(c)
+		sh.PassedOn(c)
 	}
 	c.Redirects++
 	c.SetAsking(asking)
-	to.node.pipeline.queue.again(c) // from here on the other shard owns the command
-	return true
+	to.Requeue(c) // from here on the other shard owns the command
+	return true, nil
+}
+
+// withoutHost names the server that sent a redirect without a host. It returns nil for any other error.
+func (sh *shard) withoutHost(err error) error {
+	code, clean := resp.Code(err), resp.Clean(err)
+	if code != "MOVED" && code != "ASK" || !strings.Contains(clean.Error(), " "+noHost+":") {
+		return nil
+	}
+	return fmt.Errorf("pool: %w: %s names no host: %s", clean, sh.address, setHostname)
 }
 
 // redirection parses "MOVED slot host:port" and ASK from the member at address from. Without a

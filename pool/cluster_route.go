@@ -5,9 +5,10 @@ import (
 	"fmt"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/server"
 )
 
-// Submit routes commands to the masters of their slots: see kind.
+// Submit routes commands to the masters of their slots: see shape.
 func (cl *cluster) Submit(c, behind *command.Command) error {
 	if behind != nil {
 		return cl.submitBoth(c, behind)
@@ -43,7 +44,7 @@ func (cl *cluster) dispatch(c *command.Command) error {
 		case len(c.Keys) == 0:
 			return cl.pingAll(c)
 		}
-		if err := sh.node.pipeline.submit(c, nil); !errors.Is(err, errDrained) {
+		if err := sh.Submit(c, nil); !errors.Is(err, server.ErrRetired) {
 			return err
 		}
 	}
@@ -56,7 +57,7 @@ func (cl *cluster) redispatch(c *command.Command) {
 	}
 }
 
-// submitBoth submits two commands. They are written together if one pipeline serves both.
+// submitBoth submits two commands. They are written together if both go to one server.
 func (cl *cluster) submitBoth(first, second *command.Command) error {
 	cl.mu.Lock()
 	// Both targets are read under one lock. A map that arrives in between could otherwise separate
@@ -69,7 +70,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) error {
 	cl.mu.Unlock()
 	if together {
 		cl.track(second)
-		if err := two.Submit(first, second); !errors.Is(err, errDrained) {
+		if err := two.Submit(first, second); !errors.Is(err, server.ErrRetired) {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // noHost and noPort are in the place of an address that no client can use.
@@ -68,7 +69,7 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		// An entry is: first slot, last slot, the master, and any number of replicas, which are
 		// ignored.
 		if len(parts) < 3 {
-			return nil, errProtocol
+			return nil, transport.ErrOutOfStep
 		}
 		first, err1 := redis.Int(parts[0], nil)
 		last, err2 := redis.Int(parts[1], nil)
@@ -76,7 +77,7 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		// The server may be hostile. Each bound is checked before the value is used as an index or
 		// a size.
 		if errors.Join(err1, err2, err3) != nil || first < 0 || last < first || last >= command.Slots || len(master) < 2 {
-			return nil, errProtocol
+			return nil, transport.ErrOutOfStep
 		}
 		if taken += last - first + 1; taken > command.Slots {
 			return nil, errOverlap

@@ -87,7 +87,7 @@ func (s *clusterSubscription) atLocked(sh *shard) *shardSubscription {
 	one := s.at[sh]
 	if one == nil {
 		one = &shardSubscription{of: s}
-		one.Subscription = sh.node.subscribe(one)
+		one.Subscription = sh.Subscribe(one)
 		s.at[sh] = one
 	}
 	return one

@@ -87,7 +87,7 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, er
 	ctx, cancel := context.WithTimeoutCause(ctx, min(queryTimeout, cl.node.cfg.DialTimeout), errNoAnswer)
 	// Bounded for each member, so a frozen one delays the others by a second at most.
 	defer cancel()
-	s, err := newNode(cl.node.cfg.at(address)).dialReady(ctx)
+	s, err := cl.dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +105,19 @@ func (cl *cluster) ask(ctx context.Context, address string) (all []slotRange, er
 	return all, err
 }
 
+// dial dials a member.
+func (cl *cluster) dial(ctx context.Context, address string) (*transport.Conn, error) {
+	settings := cl.node.cfg.at(address).transport()
+	return greeting(settings, settings)(ctx)
+}
+
 var errNoAnswer = errors.New("no answer in time")
 
 // apply replaces the slot map by that of a member. Commands that wait for a map are sent. Commands queued for a
 // master that has lost its slot move to the new owner. A shard without slots for the hard timeout
 // is retired.
 //
-// Everything after the mutex is released may take mutexes of pipelines or answer commands. The new map is
+// Everything after the mutex is released may take mutexes of servers or answer commands. The new map is
 // in place by then, so a command that is routed again meanwhile follows it.
 func (cl *cluster) apply(all []slotRange, by string) {
 	cl.mu.Lock()
@@ -136,7 +142,7 @@ func (cl *cluster) apply(all []slotRange, by string) {
 		sh.moveQueued()
 	}
 	for _, sh := range gone {
-		sh.retire()
+		sh.Retire(cl.handBack, errNoMaster)
 	}
 	for _, s := range subscriptions {
 		s.follow()
@@ -177,11 +183,11 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 	// node timeout of each caller.
 	news, cl.down = cl.down == nil, err
 	var drop []*command.Command
-	kept := cl.unrouted[:0]
+	kept, now := cl.unrouted[:0], cl.node.shared.Member().Clock.Now()
 	for _, c := range cl.unrouted {
 		// An undo must reach the Cluster as long as its keys may exist. Every other command is
 		// given up.
-		if c.Op.Undoes() && !cl.node.expired(c) {
+		if c.Op.Undoes() && !c.Expired(now) {
 			kept = append(kept, c)
 		} else {
 			drop = append(drop, c)

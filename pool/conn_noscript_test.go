@@ -24,7 +24,7 @@ func TestAScriptThatTheServerForgotIsSentOnceByItsText(t *testing.T) {
 		} {
 			m.FlushAll()
 			m.Set("held", "H", longTTL)
-			flushScripts(m, n)
+			m.LoseScripts()
 			m.ForgetLog()
 			require.Equal(t, command.Granted, c().outcome(t, n), name)
 			require.Equal(t, []string{"EVALSHA " + name, "EVAL " + name}, names(m))
@@ -41,7 +41,7 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 	const many = 100
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		flushScripts(m, n)
+		m.LoseScripts()
 		only(t, m).HoldReplies()
 		var calls []*call
 		for range many {
@@ -60,7 +60,7 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		flushScripts(m, n)
+		m.LoseScripts()
 		m.ForgetLog()
 		only(t, m).HoldReplies()
 		acquire := acquiring("A", longTTL, "k", "l").on(n)
@@ -86,7 +86,7 @@ func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t
 func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		flushScripts(m, n)
+		m.LoseScripts()
 		only(t, m).HoldReplies()
 		acquire := acquiring("A", longTTL, "k", "l").on(n)
 		synctest.Wait()
@@ -112,7 +112,7 @@ func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		flushScripts(m, n)
+		m.LoseScripts()
 		client := only(t, m)
 		client.HoldReplies()
 		acquire := acquiring("A", longTTL, "k", "l").on(n)
@@ -132,7 +132,7 @@ func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		flushScripts(m, n)
+		m.LoseScripts()
 		client := only(t, m)
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 			if cmd == "EVAL" {

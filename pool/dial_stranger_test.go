@@ -85,7 +85,7 @@ func whyUnusable(t *testing.T, n *Node) (vote, own error) {
 // ownDialError returns why a connection for the doctor can't be made.
 func ownDialError(t *testing.T, n *Node) error {
 	t.Helper()
-	s, err := n.kind.servers(t.Context())
+	s, err := n.shape.servers(t.Context())
 	if err == nil {
 		_, err = s.All[0].Dial(t.Context())
 	}

@@ -14,43 +14,29 @@ package pool
 // Nodes and their configuration:
 //
 //	node.go               Node: Open, Wrap, Close
+//	shape.go              what a node of any kind gives its Node; a single master
 //	voter.go              a node as other packages of this module speak to it
 //	config.go             Config, its defaults and bounds
 //	url.go, url_hosts.go  ParseURL, and URLs with several hosts
 //	wrap.go               nodes over a redigo pool of the user's: their Config
 //	stats.go              counters
-//	errors.go             what errors match
-//
-// The path of a command:
-//
-//	pipeline.go           drives one server, over connections that come and go
-//	queue.go, ring.go     queued commands, and how those that are not sent end
-//	writer.go             writes batches to a connection; merge.go: commands that share a call
-//	flight.go             what was written and has no reply yet
-//	link.go               reads the replies of a connection
-//	ledger.go             what is still to be deleted on the server
-//	standing.go           what is known of the server: its checks, and the restart guard's marker
-//
-// Dialling:
-//
-//	handshake.go          what is read before the first command
+//	errors.go             what errors match; named.go: who named an address
+//	log.go                logs the events of connections
 //	door.go               connections for the doctor and the command
 //
-// Kinds of nodes:
+// Sentinels and Clusters:
 //
-//	kind.go               where a node differs from a master at a fixed address
 //	sentinel.go           a node behind Sentinels
-//	sentinel_council.go   which master their majority names
-//	sentinel_resolver.go  dials that one, and ends connections to others
+//	sentinel_council.go   decides which master their majority names; sentinel_resolver.go follows it
 //	sentinel_watcher.go   asks one Sentinel
 //	cluster.go            a node that is a Redis Cluster
-//	cluster_slotmap.go    decides: which master has which slot, and where a command goes
+//	cluster_slotmap.go    decides where a command goes
 //	cluster_topology.go   asks for the slot map; cluster_slots.go: reads CLUSTER SLOTS
 //	cluster_route.go      sends a command to its master; cluster_redirect.go: MOVED and ASK
 //	cluster_shard.go      one master of a Cluster
 //	cluster_subscription.go  the channels of a Cluster, each at the master of its slot
 //	cluster_masters.go    all masters, and a ping to each
 //
+// Package internal/server drives one server: its queue, its connections, what is known of it, and what is to be deleted on it.
 // Package internal/command has the commands and replies, internal/reply what a server's reply means, and
-// internal/transport the connections: dialling, the greeting, bounds. Package internal/pubsub has subscriptions,
-// internal/undo knows which acquires may be executed late, and internal/session says what a server's facts and its marker mean.
+// internal/transport the connections: dialling, the greeting, bounds. Package internal/pubsub has subscriptions.

@@ -17,35 +17,32 @@ func init() {
 		if !ok {
 			n = node.(voter).Node //nolint:forcetypeassert // there are no others
 		}
-		return n.kind.servers(ctx)
+		return n.shape.servers(ctx)
 	}
 }
 
-// server is a node's server, or a master of a Cluster, as door shows it.
-type server struct{ node *Node }
-
-// Name returns the name in findings.
-func (s server) Name() string { return s.node.label }
+// Name returns the server's name in findings.
+func (m master) Name() string { return m.cfg.Label }
 
 // Dial makes a connection, with the handshake of one that votes.
-func (s server) Dial(ctx context.Context) (door.Conn, error) {
-	n := s.node
+func (m master) Dial(ctx context.Context) (door.Conn, error) {
+	n := m.node
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(n.life, cancel)() //nolint:contextcheck // both end it
-	raw, f, err := n.prepared(ctx)
+	conn, f, err := m.Server.Dial(ctx)
 	switch {
 	case err == nil:
-		return &ownConn{node: n, raw: raw, facts: f.Facts, keep: context.AfterFunc(n.life, raw.Abort)}, nil //nolint:contextcheck // it lasts longer than ctx
+		return &ownConn{of: m, raw: conn, facts: f.Facts, keep: context.AfterFunc(n.life, conn.Abort)}, nil //nolint:contextcheck // it lasts longer than ctx
 	case n.life.Err() != nil:
 		return nil, ErrClosed
 	}
 	return nil, transport.WithoutContext(err)
 }
 
-// ownConn is a connection that is not a pipeline's.
+// ownConn is a connection that carries no commands of locks.
 type ownConn struct {
-	node  *Node
+	of    master
 	raw   *transport.Conn
 	facts command.Facts
 	keep  func() bool // keeps the end of the node from closing it
@@ -55,14 +52,14 @@ type ownConn struct {
 func (c *ownConn) Facts() command.Facts { return c.facts }
 
 // Faults returns what keeps the server from voting.
-func (c *ownConn) Faults() []command.Fault { return c.node.kind.faults(c.facts) }
+func (c *ownConn) Faults() []command.Fault { return c.of.Faults(c.facts) }
 
 // Address returns the address that Sentinels named.
 func (c *ownConn) Address() string { return c.raw.Address }
 
 // Run sends the calls, and takes their replies. All of them must come within the dial timeout.
 func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
-	ctx, cancel := context.WithTimeout(ctx, c.node.cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.of.node.cfg.DialTimeout)
 	defer cancel()
 	asked := make([]transport.Call, len(calls))
 	for i, call := range calls {
@@ -77,7 +74,7 @@ func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.node.life.Err() != nil:
+	case c.of.node.life.Err() != nil:
 		return ErrClosed
 	case ctx.Err() == nil:
 		return transport.WithoutContext(err)

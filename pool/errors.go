@@ -1,12 +1,12 @@
 package pool
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -16,20 +16,18 @@ var (
 	// larger than any reply this package needs. The connection is closed, and the node is dialled again.
 	ErrReplyLimit = resp.ErrLimit
 	// ErrQueueFull reports that Config.Queue commands already wait to be written.
-	ErrQueueFull = errors.New("pool: queue is full")
+	ErrQueueFull = server.ErrQueueFull
 	// ErrSilent reports that nothing was received for Config.HardTimeout while replies were due,
 	// and that the connection was closed.
 	ErrSilent = transport.ErrSilent
 	// ErrDisconnected reports that the connection ended before the reply.
-	ErrDisconnected = errors.New("pool: connection closed before the reply")
+	ErrDisconnected = server.ErrDisconnected
 
 	// ErrExpired reports that the command waited unsent until it could no longer be useful.
 	ErrExpired = command.ErrExpired
 	// ErrGivenUp reports that the other nodes decided the vote before the command was sent. It is
 	// no failure of the node.
 	ErrGivenUp = command.ErrGivenUp
-
-	errProtocol = transport.ErrOutOfStep
 )
 
 // ServerError is an error reply of a server.
@@ -65,12 +63,4 @@ type QuarantineError struct {
 // Error returns the rest of the quarantine and its cause.
 func (e *QuarantineError) Error() string {
 	return fmt.Sprintf("quarantined for %v more: it was started, emptied or promoted, or is new", e.Remaining.Round(time.Millisecond))
-}
-
-// noAnswerReason returns why a written command got no reply.
-func noAnswerReason(err error) error {
-	if errors.Is(err, ErrSilent) || errors.Is(err, ErrClosed) {
-		return err
-	}
-	return fmt.Errorf("%w (%s)", ErrDisconnected, err.Error())
 }

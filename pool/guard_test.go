@@ -22,13 +22,13 @@ func guardSettings() *guard.Settings { return guard.New(guardTTL, []string{"n1",
 
 // guarded gives the node's Locker the guard, and returns its settings.
 func guarded(n *Node) *guard.Settings {
-	if n.membership().Guard == nil {
-		m := *n.membership()
+	if n.shared.Member().Guard == nil {
+		m := *n.shared.Member()
 		m.Guard = guardSettings()
 		m.Guard.MaxAge[n.cfg.Name] = voterOf(n).Kind().MaxAge
 		join(n, m)
 	}
-	return n.membership().Guard
+	return n.shared.Member().Guard
 }
 
 // under makes a guarded command.

@@ -10,12 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
-	"github.com/quorumlock/go-redlock/internal/session"
-	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // mergedAcquire is a kind of acquires that are merged.
@@ -198,23 +195,6 @@ func put(m *fakeredis.Master, key, value string) {
 	m.Set(key, value, time.Minute)
 }
 
-// No command for its key overtakes an acquire, and no acquire overtakes another command for its key:
-// neither a release nor another acquire. All batches of four commands are tried.
-func TestMergingAcquiresKeepsTheOrderOfEachKey(t *testing.T) {
-	k := mergedAcquires[1]
-	kinds := []func() *call{
-		func() *call { return announcing("1", "a") },
-		func() *call { return announcing("3", "b") },
-		func() *call { return k.acquire("2", "a", 0) },
-		func() *call { return k.acquire("3", "b", 0) },
-		func() *call { return k.acquire("4", "a", 0) },
-		func() *call { return releasing("2", "a") },
-		func() *call { return acquiring("5", longTTL, "a", "b") },
-		pinging,
-	}
-	everyBatch(t, kinds, 4)
-}
-
 // These acquires are never merged with others.
 func TestWhichAcquiresAreNotMerged(t *testing.T) {
 	k := mergedAcquires[1]
@@ -302,7 +282,7 @@ func TestAFailedCallOfAcquires(t *testing.T) {
 func TestAScriptOfAcquiresThatIsLostIsSentByItsText(t *testing.T) {
 	ofEach(t, func(t *testing.T, k mergedAcquire) {
 		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			flushScripts(m, n)
+			m.LoseScripts()
 			text := strings.Replace(k.alone(), "EVALSHA", "EVAL", 1)
 			for i, want := range [][]string{
 				{k.merged(), text, text},
@@ -343,7 +323,7 @@ func TestMergedAcquiresNeedNoRightToMGET(t *testing.T) {
 func TestAnAcquireThatWasGivenUpIsNotSentAgainAfterNOSCRIPT(t *testing.T) {
 	k := mergedAcquires[1]
 	k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		flushScripts(m, n)
+		m.LoseScripts()
 		c := only(t, m)
 		c.HoldReplies()
 		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
@@ -456,23 +436,6 @@ func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
 		requireQuarantined(t, b.reply(t), guardTTL)
 		require.Equal(t, []string{"EVALSHA verify", k.merged()}, quiet(m)[:2])
 	})
-}
-
-// A batch counts all commands that are set aside.
-func TestAcquiresThatAreSetAsideCountForABatch(t *testing.T) {
-	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
-	k := newLink(newPipeline(n), &transport.Conn{}, session.Facts{})
-	k.writer.loaded = ^command.ScriptSet(0)
-	for i := range 2 * maxBatch {
-		c := announcing("T", fmt.Sprint("k", i))
-		if i%2 == 0 {
-			c = mergedAcquires[1].acquire("T", fmt.Sprint("k", i), 0)
-		}
-		enqueue(k.pipeline, c)
-	}
-	dropped, _ := k.writer.take()
-	require.Empty(t, dropped)
-	require.Len(t, k.writer.batch, maxBatch)
 }
 
 // docs/dev/hazards.md H22, H23: the script of several acquires checks each TTL by itself.

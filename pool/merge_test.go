@@ -13,8 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/session"
-	"github.com/quorumlock/go-redlock/internal/transport"
+	"github.com/quorumlock/go-redlock/internal/server"
 )
 
 const merged = "EVALSHA release+merge"
@@ -28,10 +27,33 @@ func announcing(token string, keys ...string) *call {
 	return c
 }
 
-// together has the writer take all commands in one batch.
-func together(n *Node, calls ...*call) {
-	enqueue(n.pipeline, calls...)
-	n.pipeline.queue.wake.Set()
+// gate is a clock that holds a goroutine that asks it for the time until it is open.
+type gate struct {
+	clock.Clock
+	open chan struct{}
+}
+
+func (g gate) Now() clock.Instant {
+	<-g.open
+	return g.Clock.Now()
+}
+
+// together has the writer take all commands in one batch. The writer must be idle.
+func together(n *Node, calls ...*call) { togetherAt(n, serverOf(n), calls...) }
+
+// togetherAt is together for one server of a node. The writer reads the Locker's clock before it takes commands.
+func togetherAt(n *Node, s *server.Server, calls ...*call) {
+	m := *n.shared.Member()
+	g := gate{m.Clock, make(chan struct{})}
+	m.Clock = g
+	n.shared.Leave()
+	n.shared.Join(&m)
+	for _, c := range calls {
+		if err := s.Submit(&c.Command, nil); err != nil {
+			panic(err)
+		}
+	}
+	close(g.open)
 }
 
 // merging runs a test with a node that is connected, and whose writer is idle.
@@ -145,68 +167,6 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 	}
 }
 
-// A release overtakes no command, and no command for its key overtakes it. Merged releases have
-// different keys. All batches of four commands are tried.
-func TestMergingKeepsTheOrderOfEachKey(t *testing.T) {
-	kinds := []func() *call{
-		func() *call { return announcing("1", "a") },
-		func() *call { return announcing("2", "a") },
-		func() *call { return announcing("3", "b") },
-		func() *call { return releasing("1", "a") },
-		func() *call { return acquiring("2", longTTL, "a") },
-		func() *call { return acquiring("4", longTTL, "a", "b") },
-		pinging,
-	}
-	everyBatch(t, kinds, 4)
-}
-
-// everyBatch checks the order of all batches of that length of commands of these kinds.
-func everyBatch(t *testing.T, kinds []func() *call, length int) {
-	t.Helper()
-	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
-	batches := 1
-	for range length {
-		batches *= len(kinds)
-	}
-	for which := range batches {
-		k := newLink(newPipeline(n), &transport.Conn{}, session.Facts{})
-		k.writer.loaded = ^command.ScriptSet(0)
-		position := map[*command.Command]int{}
-		for i, left := 0, which; i < length; i, left = i+1, left/len(kinds) {
-			c := kinds[left%len(kinds)]()
-			position[&c.Command] = i
-			enqueue(k.pipeline, c)
-		}
-		dropped, _ := k.writer.take()
-		require.Empty(t, dropped)
-		requireOrdered(t, k.writer.batch, position)
-	}
-}
-
-// requireOrdered checks a batch, and the merged calls in it, by the position of each command in the
-// queue.
-func requireOrdered(t *testing.T, batch []*command.Command, position map[*command.Command]int) {
-	t.Helper()
-	require.Len(t, batch, len(position))
-	share := func(a, b *command.Command) bool {
-		return slices.ContainsFunc(a.Keys, func(key string) bool { return slices.Contains(b.Keys, key) })
-	}
-	for i, c := range batch {
-		for _, later := range batch[i+1:] {
-			if position[c] > position[later] && (later.MergeKind() == command.Alone || share(c, later)) {
-				require.FailNow(t, "overtaken", "%v of %q by %v of %q", later.Op, later.Keys, c.Op, c.Keys)
-			}
-		}
-		for j, one := range batch[i : i+int(c.Merged)] {
-			require.NotEqual(t, command.Alone, one.MergeKind())
-			require.Equal(t, c.MergeKind(), one.MergeKind())
-			for _, other := range batch[i+j+1 : i+int(c.Merged)] {
-				require.NotEqual(t, one.Keys, other.Keys)
-			}
-		}
-	}
-}
-
 // These releases are never merged with others.
 func TestWhatIsNotMerged(t *testing.T) {
 	for name, change := range map[string]func(c *call){
@@ -243,12 +203,12 @@ func TestWhatIsNotMerged(t *testing.T) {
 // The keys of two locks have different slots.
 func TestAClusterMergesNothing(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		shard := clusterOf(n).shards[cl.Owner("foo").Addr()].node
+		shard := clusterOf(n).shards[cl.Owner("foo").Addr()]
 		a, b := announcing("T", "foo"), announcing("T", "foo{foo}")
-		together(shard, a, b)
+		togetherAt(n, shard.Server, a, b)
 		require.Equal(t, command.Refused, a.reply(t).Outcome)
 		require.Equal(t, command.Refused, b.reply(t).Outcome)
-		require.Zero(t, shard.Stats().Merged)
+		require.Zero(t, shard.Merged.Load())
 	})
 }
 
@@ -305,7 +265,7 @@ func TestReleasesOfAFailedCallAreSentByThemselves(t *testing.T) {
 // lost its key, as it would by itself.
 func TestAReleaseThatFindsNothingAfterNOSCRIPTIsRefused(t *testing.T) {
 	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		flushScripts(m, n)
+		m.LoseScripts()
 		m.Set("a", "T", longTTL)
 		m.Set("b", "another", longTTL)
 		a, b := announcing("T", "a"), announcing("T", "b")
@@ -322,7 +282,7 @@ func TestAReleaseThatFindsNothingAfterNOSCRIPTIsRefused(t *testing.T) {
 // with the next call.
 func TestAMergedScriptThatIsLostIsSentByItsText(t *testing.T) {
 	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		flushScripts(m, n)
+		m.LoseScripts()
 		for _, want := range [][]string{
 			{merged, "EVAL release+announce", "EVAL release+announce"},
 			{"EVAL release+merge"},
@@ -459,23 +419,6 @@ func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
 		r := s.reply(t)
 		require.Equal(t, command.Unknown, r.Outcome, "%+v; keys %v", r, m.Keys())
 	})
-}
-
-func TestReleasesThatAreSetAsideCountForTheSizeOfABatch(t *testing.T) {
-	n := newNode(&Config{Name: "n", Clock: clock.Runtime()})
-	k := newLink(newPipeline(n), &transport.Conn{}, session.Facts{})
-	k.writer.loaded = ^command.ScriptSet(0)
-	for i := range 200 {
-		enqueue(k.pipeline, announcing("T", strings.Repeat("x", 64<<10)+string(rune('A'+i))))
-	}
-	dropped, _ := k.writer.take()
-	require.Empty(t, dropped)
-	size := 0
-	for _, c := range k.writer.batch {
-		size += len(c.Keys[0])
-	}
-	require.LessOrEqual(t, size, maxBatchBytes)
-	require.Greater(t, len(k.writer.batch), 1)
 }
 
 func TestEveryReplyToMergedReleasesIsCounted(t *testing.T) {

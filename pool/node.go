@@ -2,19 +2,17 @@ package pool
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/internal/background"
-	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // ErrClosed reports that the node was closed.
-var ErrClosed = errors.New("pool: node is closed")
+var ErrClosed = server.ErrClosed
 
 // Node is one unit of the vote: a Redis master, a master behind Sentinels, or a Cluster. It dials
 // in the background from Open on, and again whenever its connection ends. It is safe for
@@ -22,19 +20,13 @@ var ErrClosed = errors.New("pool: node is closed")
 type Node struct {
 	cfg      *Config             // a pointer, so that fmt does not print its fields; never changed
 	settings *transport.Settings // how its server is dialled; of a Cluster its members
-	dialer   transport.Dialer
-	kind     kind
-	unowned  *command.Membership                // of a node without a Locker
-	member   atomic.Pointer[command.Membership] // of its Locker, otherwise unowned; of a Cluster's members whole has it
-	label    string                             // its name in findings
-	whole    *Node                              // the Cluster for a member of it, otherwise the node itself
-	pipeline *pipeline                          // nil for a Cluster, whose members have one each
-	life     context.Context                    // ends with Close
+	dialer   transport.Dialer    // settings, unless Sentinels or a service's pool say where to dial
+	shape    shape
+	shared   *server.Shared
+	life     context.Context // ends with Close
 	stop     context.CancelFunc
-	workers  sync.WaitGroup // the pipeline's goroutine
-	count    counters
-	lines    *background.Queue[logLine]
-	pruned   *background.Queue[droppedCommand] // answers them
+	hanging  atomic.Int64                // dials of a wrapped pool that were given up and have not returned yet
+	log      func(msg string, err error) // logs an event of the node's connections
 }
 
 // Open makes a node with its own connections. It returns an error only for a wrong Config, never
@@ -48,24 +40,30 @@ func Open(cfg Config) (*Node, error) {
 	switch {
 	case cfg.Sentinels != nil:
 		sr := newSentinelResolver(n)
-		n.kind, n.dialer = sr, sr
+		n.shape = sr
+		sr.start()
 	case len(cfg.Cluster) > 0:
-		n.kind = newCluster(n)
+		n.shape = newCluster(n)
+	default:
+		n.dialMaster()
 	}
-	n.start(context.Background())
 	return n, nil
 }
 
-// newNode makes a node that does not dial before start.
+// newNode makes a node without a shape.
 func newNode(cfg *Config) *Node {
-	n := &Node{cfg: cfg, settings: cfg.transport(), label: cfg.Name}
+	n := &Node{cfg: cfg, settings: cfg.transport(), log: newEventLog(cfg).log}
 	n.dialer = n.settings
-	n.kind, n.whole = single{n}, n
-	n.unowned = &command.Membership{Clock: cfg.Clock}
-	n.member.Store(n.unowned)
-	n.lines = background.NewQueue(maxLines, n.write)
-	n.pruned = background.NewQueue(0, droppedCommand.fail)
+	n.shared = server.NewShared(cfg.Clock, n.log)
+	n.life, n.stop = context.WithCancel(context.Background())
 	return n
+}
+
+// dialMaster begins to dial a node's only master.
+func (n *Node) dialMaster() {
+	m := newMaster(n, n.serverConfig())
+	n.shape = m
+	m.Start()
 }
 
 // Wrap makes a node from a redigo pool that a service already has. It dials with the pool's
@@ -87,23 +85,10 @@ func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := newNode(&cfg)
-	n.dialer = transport.NewWrapped(n.settings, p, &n.count.hanging)
-	n.start(context.Background())
+	n.dialer = transport.NewWrapped(n.settings, p, &n.hanging)
+	n.dialMaster()
 	return n, nil
 }
-
-// start begins to dial.
-func (n *Node) start(parent context.Context) {
-	ctx, end := context.WithCancel(parent)
-	n.life, n.stop = ctx, end
-	n.kind.start(ctx)
-}
-
-// membership returns what the node knows of its Locker.
-func (n *Node) membership() *command.Membership { return n.whole.member.Load() }
-
-// expired reports whether a command's not-after instant has passed.
-func (n *Node) expired(c *command.Command) bool { return c.Expired(n.membership().Clock.Now()) }
 
 // Name returns the node's name in votes, errors and logs.
 func (n *Node) Name() string { return n.cfg.Name }
@@ -125,38 +110,13 @@ func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 // all goroutines have ended, except hanging dials of a wrapped pool. It may be called more than
 // once.
 func (n *Node) Close() error {
-	n.kind.stop()
-	if n.pipeline != nil {
-		n.pipeline.close() // before the goroutines end: from now on nothing is kept for a next connection
-	}
+	n.shape.close()
 	n.stop()
-	n.workers.Wait()
-	n.pruned.Join(n.cfg.Clock, n.cfg.DialTimeout)
+	n.shared.Wait(n.cfg.Clock, n.cfg.DialTimeout)
 	return nil
 }
 
-// logLine is an event of the node's connections.
-type logLine struct {
-	msg string
-	err error
-}
-
-// maxLines bounds the lines that wait, in case a handler blocks.
-const maxLines = 16
-
-// log logs an event of the node's connections, in the order of the events, on a separate goroutine: the
-// handler is the user's, and may block, panic, or close this node.
-func (n *Node) log(msg string, err error) {
-	if n.cfg.Logger != nil {
-		_ = n.lines.Add(logLine{msg, err}) // or the line is dropped, because waiting for the handler would stop the node
-	}
-}
-
-func (n *Node) write(l logLine) {
-	defer func() { _ = recover() }() // a panic of the user's handler cannot be reported
-	if l.err != nil && !errors.Is(l.err, ErrClosed) {
-		n.cfg.Logger.Warn("redlock node: "+l.msg, "node", n.cfg.Name, "error", l.err)
-		return
-	}
-	n.cfg.Logger.Info("redlock node: "+l.msg, "node", n.cfg.Name)
+// quarantined returns the error of a node that the restart guard quarantines for so much longer.
+func (n *Node) quarantined(left time.Duration) error {
+	return &QuarantineError{Node: n.cfg.Name, Remaining: left}
 }

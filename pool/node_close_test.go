@@ -79,7 +79,7 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 // and leaves more in the queue.
 func stuffAll(n *Node) {
 	for range 4 {
-		_ = n.pipeline.submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command, nil)
+		_ = voterOf(n).Submit(&inspecting(strings.Repeat("x", 5*pipenet.Buffer)).Command, nil)
 	}
 	synctest.Wait()
 }

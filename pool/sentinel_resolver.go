@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/signal"
@@ -16,9 +15,9 @@ import (
 // sentinelResolver follows the node's Sentinels: it dials the master that its council chose, and ends connections to
 // other servers.
 //
-// The watchers write the answers. The pipelines read the choice for every command, and take no mutex for it.
+// The watchers write the answers. The server reads the choice for every command, and takes no mutex for it.
 type sentinelResolver struct {
-	single
+	master
 	watchers []*watcher
 	choice   atomic.Pointer[choice] // that of council
 
@@ -31,10 +30,12 @@ type sentinelResolver struct {
 // newSentinelResolver makes the resolver of a node and a watcher for each Sentinel. start starts
 // them.
 func newSentinelResolver(n *Node) *sentinelResolver {
-	sr := &sentinelResolver{
-		single: single{n}, council: newCouncil(n.cfg.Name, n.cfg.Sentinels), sessions: make(map[*transport.Conn]struct{}),
-	}
+	sr := &sentinelResolver{council: newCouncil(n.cfg.Name, n.cfg.Sentinels), sessions: make(map[*transport.Conn]struct{})}
 	sr.choice.Store(sr.council.choice)
+	n.dialer = sr
+	cfg := n.serverConfig()
+	cfg.MayVote = sr.mayVote
+	sr.master = newMaster(n, cfg)
 	// An answer and its watcher have the same index. Each watcher replaces only its own answer.
 	for i, a := range n.cfg.Sentinels.Addresses {
 		sr.watchers = append(sr.watchers, newWatcher(sr, i, n.cfg.sentinel(a)))
@@ -43,11 +44,11 @@ func newSentinelResolver(n *Node) *sentinelResolver {
 }
 
 // start starts the watchers and the connections to the master.
-func (sr *sentinelResolver) start(ctx context.Context) {
+func (sr *sentinelResolver) start() {
 	for _, w := range sr.watchers {
 		w.begin()
 	}
-	sr.single.start(ctx)
+	sr.Start()
 }
 
 // wakeAll has every Sentinel queried at once.
@@ -57,11 +58,12 @@ func (sr *sentinelResolver) wakeAll() {
 	}
 }
 
-// stop stops the watchers.
-func (sr *sentinelResolver) stop() {
+// close stops the watchers, and closes the master.
+func (sr *sentinelResolver) close() {
 	for _, w := range sr.watchers {
 		w.close()
 	}
+	sr.master.close()
 }
 
 // recordAnswer tells the council the answer of a Sentinel. It ends the connections to a former master after
@@ -106,34 +108,11 @@ func (sr *sentinelResolver) publishLocked() {
 	sr.changed.Wake()
 }
 
-// rejectReason returns why no command is sent on a connection to address, and why an answer from there is
+// mayVote returns why no command is sent on a connection to address, and why an answer from there is
 // not a vote. It reads the clock after the choice, which may be too old by then.
-func (sr *sentinelResolver) rejectReason(address string) error {
+func (sr *sentinelResolver) mayVote(address string) error {
 	chosen := sr.choice.Load()
 	return chosen.MayVote(address, sr.node.cfg.Clock.Now())
-}
-
-// checkReply turns a grant into Unknown if no majority named its server any more when it
-// arrived. A majority named the server when the command was sent, and the validity counts from
-// before that, so accepting the grant would be safe today. But every future use of a grant would
-// have to keep it safe.
-func (sr *sentinelResolver) checkReply(c *command.Command, address string, r command.Reply) command.Reply {
-	if r.Outcome != command.Granted || !votes(c) {
-		return r
-	}
-	if err := sr.rejectReason(address); err != nil {
-		return command.Reply{Outcome: command.Unknown, Err: err}
-	}
-	return r
-}
-
-// votes reports whether a command's answer counts towards a quorum of a lock.
-func votes(c *command.Command) bool {
-	switch c.Op {
-	case command.Acquire, command.Confirm, command.Repair, command.Extend, command.Inspect, command.Ping:
-		return true
-	}
-	return false
 }
 
 // waitMaster returns the master's address as soon as there is one. It returns the reason when no
@@ -205,16 +184,17 @@ func (sr *sentinelResolver) track(s *transport.Conn) {
 	}
 }
 
-// addStats adds how many Sentinels name the present master, and how often it changed.
-func (sr *sentinelResolver) addStats(s *Stats) {
+// state adds how many Sentinels name the present master, and how often it changed.
+func (sr *sentinelResolver) state(s *Stats) (notVoting error) {
 	sr.mu.Lock()
-	defer sr.mu.Unlock()
 	s.Sentinels, s.Switches = sr.council.agree(sr.node.cfg.Clock.Now()), sr.council.switches
+	sr.mu.Unlock()
+	return sr.master.state(s)
 }
 
 // servers returns the master, and what the Sentinels answer.
 func (sr *sentinelResolver) servers(ctx context.Context) (door.Servers, error) {
-	s, err := sr.single.servers(ctx)
+	s, err := sr.master.servers(ctx)
 	s.Sentinels = sr.sentinelAnswers
 	return s, err
 }

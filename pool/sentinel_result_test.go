@@ -13,12 +13,12 @@ import (
 // The master that was named before may have been replaced already.
 func TestAMasterThatTheSentinelsNoLongerKnowDoesNotVote(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		sr := n.kind.(*sentinelResolver)
-		require.NoError(t, sr.rejectReason(h.a.Addr()))
+		sr := n.shape.(*sentinelResolver)
+		require.NoError(t, sr.mayVote(h.a.Addr()))
 		for i := range 2 {
 			sr.recordAnswer(i, answer{asked: n.cfg.Clock.Now(), answered: true})
 		}
-		require.Error(t, sr.rejectReason(h.a.Addr()))
+		require.Error(t, sr.mayVote(h.a.Addr()))
 	})
 }
 
@@ -27,7 +27,7 @@ func TestAnswersThatAreTooOldSwitchNoMaster(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		sr := n.kind.(*sentinelResolver)
+		sr := n.shape.(*sentinelResolver)
 		for i := range 2 {
 			sr.recordAnswer(i, answer{master: h.b.Addr(), asked: n.cfg.Clock.Now().Add(-extraQuarantine), answered: true})
 		}
@@ -40,7 +40,7 @@ func TestAnswersThatAreTooOldSwitchNoMaster(t *testing.T) {
 func TestADialEndsAsSoonAsNoSentinelCanBeQueried(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, _ *group, n *Node) {
 		sr := newSentinelResolver(n)
-		defer sr.stop()
+		defer sr.close()
 		for i := range sr.watchers {
 			sr.recordFailure(i, errors.New("refused"))
 		}

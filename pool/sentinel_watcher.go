@@ -5,11 +5,12 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/pubsub"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
@@ -27,23 +28,23 @@ const (
 // two connections, because a connection in subscribe mode takes no queries.
 type watcher struct {
 	resolver *sentinelResolver
-	index    int   // in the list
-	node     *Node // connects to the Sentinel; it has no pipelines and no scripts
-	sub      command.Subscription
+	index    int // in the list
+	settings *transport.Settings
+	dial     func(ctx context.Context) (*transport.Conn, error)
+	sub      *pubsub.Subscription
+	life     context.Context // ends with close
+	stop     context.CancelFunc
+	polling  sync.WaitGroup
 	wake     signal.Signal // query at once
 	soon     int           // used by run only: queries in a row that an announcement advanced
 }
 
-// newWatcher makes the watcher of one Sentinel, with a node that has no pipelines: it serves only
-// to dial, and for the subscription.
+// newWatcher makes the watcher of one Sentinel. begin starts it.
 func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
-	w := &watcher{resolver: sr, index: index, wake: signal.New()}
-	// This node is never given to a Locker: it submits nothing, and has neither pipelines nor
-	// health checks.
-	w.node = newNode(&cfg)
-	// The context has no parent: the watcher's close ends it, through Node.Close.
-	w.node.life, w.node.stop = context.WithCancel(context.Background())
-	w.sub = voterOf(w.node).Subscribe(w)
+	w := &watcher{resolver: sr, index: index, settings: cfg.transport(), wake: signal.New()}
+	w.dial = greeting(w.settings, w.settings)
+	w.life, w.stop = context.WithCancel(context.Background())
+	w.sub = pubsub.New(w.life, w.settings, w.dial, w, newEventLog(&cfg).log)
 	return w
 }
 
@@ -51,13 +52,14 @@ func newWatcher(sr *sentinelResolver, index int, cfg Config) *watcher {
 func (w *watcher) begin() {
 	// Announcements only make the next query sooner. The majority of answers decides.
 	w.sub.Add(switchChannel)
-	w.node.workers.Go(func() { w.run(w.node.life) })
+	w.polling.Go(func() { w.run(w.life) })
 }
 
 // close ends both and waits for their goroutines.
 func (w *watcher) close() {
 	w.sub.Close()
-	_ = w.node.Close() // it returns no error
+	w.stop()
+	w.polling.Wait()
 }
 
 // Subscribed requests a query: announcements before it were not received.
@@ -77,7 +79,7 @@ func (*watcher) Down(error) {}
 
 // run queries until ctx is done, on one connection as long as that works.
 func (w *watcher) run(ctx context.Context) {
-	b := transport.NewRedial(w.node.settings)
+	b := transport.NewRedial(w.settings)
 	b.Run(ctx, func(ctx context.Context) transport.Next {
 		answered, err := w.pollConn(ctx)
 		// The error of a watcher that is closed says nothing about its Sentinel.
@@ -97,7 +99,7 @@ func (w *watcher) run(ctx context.Context) {
 // pollConn dials the Sentinel and queries it until the connection ends. It reports whether the
 // Sentinel ever answered.
 func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
-	s, err := w.node.dialReady(ctx)
+	s, err := w.dial(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -124,9 +126,9 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 	// and the count begins again.
 	if w.soon++; w.soon > maxSoonAsked {
 		w.soon = 0
-		transport.Pause(ctx, w.node.cfg.Clock, min(askPause, often))
+		transport.Pause(ctx, w.settings.Clock, min(askPause, often))
 	}
-	over, stop := timer.After(w.node.cfg.Clock, often)
+	over, stop := timer.After(w.settings.Clock, often)
 	defer stop()
 	select {
 	case <-over:
@@ -142,10 +144,10 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 func (w *watcher) query(ctx context.Context, s *transport.Conn) (n answer, err error) {
 	of := w.resolver.node.cfg.Sentinels
 	// The node's clock also counts a suspend, which a network deadline does not.
-	late := w.node.cfg.Clock.AfterFunc(of.MaxAge, s.Abort)
+	late := w.settings.Clock.AfterFunc(of.MaxAge, s.Abort)
 	defer late.Stop()
 	// The age counts from before the query, so a slow reply never looks younger than it is.
-	n = answer{sentinel: w.node.cfg.Address, asked: w.node.cfg.Clock.Now(), answered: true}
+	n = answer{sentinel: w.settings.Address, asked: w.settings.Clock.Now(), answered: true}
 	replies, err := s.Ask(ctx,
 		transport.Call{Name: "SENTINEL", Args: []any{"GET-MASTER-ADDR-BY-NAME", of.Master}},
 		// The number of other Sentinels is for the doctor only. It is read in the same round trip.

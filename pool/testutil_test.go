@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
@@ -54,10 +54,12 @@ func onMaster(
 	})
 }
 
-// flushScripts has the master forget all scripts after the node has loaded them.
-func flushScripts(m *fakeredis.Master, n *Node) {
-	n.pipeline.link.Load().writer.loaded = ^command.ScriptSet(0)
-	m.FlushScripts()
+// serverOf returns the only server of a node.
+func serverOf(n *Node) *server.Server {
+	if sr, ok := n.shape.(*sentinelResolver); ok {
+		return sr.Server
+	}
+	return n.shape.(master).Server
 }
 
 func configFor(m *fakeredis.Master) Config {
@@ -99,33 +101,14 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *faker
 	f(t, m, n)
 }
 
-// settle waits until a node over real sockets is connected and its writer has taken all
-// commands.
+// settle waits until a node over real sockets is connected.
 func settle(t *testing.T, n *Node) {
 	t.Helper()
 	require.Equal(t, command.Granted, pinging().outcome(t, n))
-	q := &n.pipeline.queue
-	busy := func() bool {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return !q.asleep
-	}
-	for busy() {
-		runtime.Gosched()
-	}
 }
 
-// answers returns how many commands the node's present connection has matched to replies.
-func answers(n *Node) int64 { return n.pipeline.link.Load().answered.Load() }
-
-// enqueue queues commands. The writer hears nothing of it.
-func enqueue(pl *pipeline, calls ...*call) {
-	pl.queue.mu.Lock()
-	defer pl.queue.mu.Unlock()
-	for _, c := range calls {
-		pl.queue.waiting.push(&c.Command)
-	}
-}
+// answers returns how many commands the node has matched to replies.
+func answers(n *Node) int64 { return serverOf(n).Answered.Load() }
 
 // sound are the facts of a healthy master.
 func sound() command.Facts {
@@ -223,12 +206,13 @@ func join(n *Node, m command.Membership) {
 	if m.Servers == nil {
 		m.Servers = command.NewServers()
 	}
-	n.member.Store(&m)
+	n.shared.Leave()
+	n.shared.Join(&m)
 }
 
 // except says whether a node votes although its server is unfit.
 func except(n *Node, unsafe bool) {
-	m := *n.membership()
+	m := *n.shared.Member()
 	m.Unsafe = unsafe
 	join(n, m)
 }
@@ -478,4 +462,11 @@ const (
 	maxSwept, maxLate      = undo.MaxSwept, undo.MaxLate
 	maxParked              = undo.MaxParked
 	maxRetryDelay          = undo.MaxProbePause
+)
+
+// These are constants of package server.
+const (
+	healthyEvery, unhealthyEvery = 10 * time.Second, time.Second
+	maxBatch, minPrune           = 512, 64
+	batchThreshold               = 3
 )

@@ -11,11 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/session"
-	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // inTransit has n lose its connection to m while the acquires are in transit, and returns when their
@@ -171,20 +168,6 @@ func TestSweepsFollowTheirSlot(t *testing.T) {
 		time.Sleep(sweepRound + sweepPause)
 		require.Empty(t, to.Keys())
 	})
-}
-
-// A client without the right to kill whose connections end all the time does not remember more and more.
-func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
-	const beyond = 50
-	n := newNode(&Config{Clock: clock.Runtime()})
-	l := newPipeline(n)
-	k := newLink(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
-	for i := range maxLate + beyond {
-		k.flight.push([]*command.Command{&acquiring(strconv.Itoa(i), longTTL, "k").Command})
-	}
-	l.unanswered(k)
-	require.True(t, l.ledger.late.Some())
-	require.Equal(t, int64(beyond), n.count.dropped.Load())
 }
 
 // The late acquire is executed between two sweeps, and the server restarts with its data: the old

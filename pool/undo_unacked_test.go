@@ -245,39 +245,12 @@ func TestNothingIsKilledOnAServerThatMayBeAnotherOne(t *testing.T) {
 	}
 }
 
-// The reader may handle the error of an undo after Close has cancelled all repetitions.
-func TestAClosedNodeRepeatsNoUndo(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.NoError(t, n.Close())
-		undo := releasing("A", "k").within(n, longTTL)
-		require.False(t, n.pipeline.ledger.answered(&undo.Command, command.Reply{Outcome: command.Failed}, false))
-		require.Zero(t, n.Stats().ParkedUndos)
-	})
-}
-
 // A reader that ends may queue an undo again after Close. Nothing would ever answer it.
 func TestAClosedNodeAnswersWhatIsQueuedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.NoError(t, n.Close())
 		c := releasing("A", "k").within(n, longTTL)
-		n.pipeline.queue.again(&c.Command)
+		serverOf(n).Requeue(&c.Command)
 		require.ErrorIs(t, c.reply(t).Err, ErrDisconnected)
-	})
-}
-
-// A node that loses connections again and again would otherwise remember each acquire that was in transit.
-func TestALateAcquireIsForgottenWithItsKeys(t *testing.T) {
-	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		loseAcquire(t, m, n).Release()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		late := &n.pipeline.ledger.late
-		require.True(t, late.Some())
-		time.Sleep(3 * longTTL)
-		only(t, m).Drop()
-		synctest.Wait()
-		require.False(t, late.Some())
-		end, left := late.ToEnd("")
-		require.Empty(t, append(end, left...))
 	})
 }

@@ -9,10 +9,10 @@ import (
 // voter is a node as other packages of this module speak to it.
 type voter struct {
 	*Node
-	kind
+	shape
 }
 
-func voterOf(n *Node) voter { return voter{n, n.kind} }
+func voterOf(n *Node) voter { return voter{n, n.shape} }
 
 var _ command.Voter = voter{}
 
@@ -27,14 +27,17 @@ func (v voter) Join(m *command.Membership) error {
 	switch n := v.Node; {
 	case n.life.Err() != nil:
 		return ErrClosed
-	case !n.member.CompareAndSwap(n.unowned, m):
+	case !n.shared.Join(m):
 		return errTaken
 	}
 	return nil
 }
 
 // Leave reverts Join.
-func (v voter) Leave() { v.member.Store(v.unowned) }
+func (v voter) Leave() { v.shared.Leave() }
+
+// WhyNotVoting returns why the node would not vote now, or nil if it would.
+func (v voter) WhyNotVoting() error { return v.state(&Stats{}) }
 
 // Kind returns what a coordinator must know about the node before it sends anything to it.
 func (v voter) Kind() command.NodeKind {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/server"
 )
 
 // Nothing is asked for the answer: the state of the connections says it.
@@ -67,7 +68,7 @@ func TestANodeThatIsExemptVotesThoughItsServerIsUnfit(t *testing.T) {
 func TestANodeThatConnectsDoesNotVoteYetAndAClosedOneNoMore(t *testing.T) {
 	onMaster(t, (*fakeredis.Master).Freeze, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		require.ErrorIs(t, voterOf(n).WhyNotVoting(), errConnecting)
+		require.ErrorIs(t, voterOf(n).WhyNotVoting(), server.ErrConnecting)
 		m.Unfreeze()
 		synctest.Wait()
 		require.NoError(t, voterOf(n).WhyNotVoting())
@@ -128,7 +129,7 @@ func TestAClusterWithoutASlotMapDoesNotVote(t *testing.T) {
 		time.Sleep(time.Minute)
 		err := voterOf(n).WhyNotVoting()
 		require.Error(t, err)
-		require.NotErrorIs(t, err, errConnecting)
+		require.NotErrorIs(t, err, server.ErrConnecting)
 	})
 }
 

@@ -62,36 +62,6 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 	})
 }
 
-// The size of a write is bounded, because a command cannot be cancelled any more once it is
-// written.
-func TestABatchIsBounded(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		synctest.Wait() // until the writer is idle: the test writes in its place
-		k := n.pipeline.link.Load()
-		batch := func(size, commands int) (taken, bytes int) {
-			for range commands {
-				enqueue(n.pipeline, inspecting(string(make([]byte, size))))
-			}
-			dropped, _ := k.writer.take()
-			require.Empty(t, dropped)
-			for _, c := range k.writer.batch {
-				bytes += c.Size()
-			}
-			taken = len(k.writer.batch)
-			k.pipeline.queue.waiting.popAll(nil)
-			return taken, bytes
-		}
-		taken, _ := batch(1, 1000)
-		require.Equal(t, maxBatch+1, taken, "one loads their script")
-		_, bytes := batch(100_000, 100)
-		require.LessOrEqual(t, bytes, maxBatchBytes)
-		require.Greater(t, bytes, maxBatchBytes/2)
-		taken, _ = batch(3*maxBatchBytes, 2)
-		require.Equal(t, 1, taken, "one goes, however large")
-	})
-}
-
 // frozenAt answers no script until mute is closed.
 func frozenAt(mute <-chan struct{}) fake {
 	return func(name string, args []string) (string, error) {
@@ -118,29 +88,6 @@ func openFrozen(t *testing.T, cfg Config) (n *Node, unmute func()) {
 	return n, unmute
 }
 
-// Commands that one goroutine submits in a row, such as extensions that are due together, are left
-// to the writer. It takes many of them at a time.
-func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
-	const commands = 3 * maxBatch
-	n, unmute := openFrozen(t, Config{})
-	before := n.Stats()
-	var calls []*call
-	for range batchThreshold {
-		calls = append(calls, inspecting("k").on(n))
-	}
-	var burst []*call
-	for range commands {
-		burst = append(burst, inspecting("k"))
-	}
-	enqueue(n.pipeline, burst...) // the writer can't take any until all are queued
-	n.pipeline.queue.wake.Set()
-	unmute()
-	for _, c := range append(calls, burst...) {
-		require.Equal(t, command.Granted, c.reply(t).Outcome)
-	}
-	require.LessOrEqual(t, n.Stats().Writes-before.Writes, int64(batchThreshold+commands/maxBatch+2))
-}
-
 // A command that waits behind a full socket can still be cancelled.
 func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -155,38 +102,6 @@ func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 		for _, c := range calls {
 			require.True(t, c.Cancel())
 		}
-	})
-}
-
-// Among many callers the writer lets them queue before it writes. For a single caller it does not,
-// except for a short time after others were there.
-func TestCompanyIsRememberedForAWhile(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		link := n.pipeline.link.Load()
-		for range 10 {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
-			require.False(t, link.writer.recentlyBusy(), "one caller")
-		}
-		m.Freeze()
-		stuck := stuff(n)
-		var calls []*call
-		for range 500 {
-			calls = append(calls, pinging().on(n))
-		}
-		m.Unfreeze()
-		stuck.reply(t)
-		for _, c := range calls {
-			c.reply(t)
-		}
-		for range batchMemory - batchThreshold {
-			require.True(t, link.writer.recentlyBusy(), "company")
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
-		}
-		for range batchThreshold + 1 {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
-		}
-		require.False(t, link.writer.recentlyBusy(), "long ago")
 	})
 }
 
@@ -220,40 +135,4 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		require.Equal(t, s.Dials-1, s.DialFailures)
 		require.Positive(t, s.DialFailures)
 	})
-}
-
-func TestTheQueueKeepsItsOrderWhileItGrowsAndShrinks(t *testing.T) {
-	var r ring
-	var in, out int
-	commands := map[*command.Command]int{}
-	push := func(n int) {
-		for range n {
-			c := &command.Command{}
-			commands[c] = in
-			in++
-			r.push(c)
-		}
-	}
-	pop := func(n int) {
-		for range n {
-			first := r.peek()
-			require.Same(t, first, r.pop())
-			require.Equal(t, out, commands[first])
-			out++
-		}
-	}
-	for i := range 40 {
-		push(i)
-		pop(i / 2)
-		require.Equal(t, in-out, r.len())
-	}
-	for _, c := range r.popAll(nil) {
-		require.Equal(t, out, commands[c])
-		out++
-	}
-	require.Equal(t, in, out)
-	require.Zero(t, r.len())
-	for _, slot := range r.slots {
-		require.Nil(t, slot, "what was answered is not kept alive")
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,12 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
-	"github.com/quorumlock/go-redlock/internal/session"
-	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
 // stuff fills the connection to a frozen master until the writer is stuck in a write.
@@ -347,27 +343,4 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A caller must not wait while the commands of an ended connection are sorted. The time for that is
-// compared with the time that it took to make the commands.
-func TestManyAcquiresThatDieWithTheirConnectionAreSortedOutInNoTime(t *testing.T) {
-	const many = maxLate
-	l := newPipeline(newNode(&Config{Clock: clock.Runtime()}))
-	k := newLink(l, &transport.Conn{}, session.Facts{ClientID: 1, Facts: command.Facts{RunID: "r", Role: "master"}})
-	// The shortest of each: a busy machine interrupts most turns. All turns do the same work, so too
-	// many looks at the orphans would be in all of them.
-	made, sorted := time.Hour, time.Hour
-	for turn := 0; turn < 10 || sorted >= 3*made && turn < 300; turn++ { // one connection after the other, while nothing expires
-		began := time.Now()
-		for i := range many {
-			k.flight.push([]*command.Command{&acquiring(strconv.Itoa(i), longTTL, "k").Command})
-		}
-		made = min(made, time.Since(began))
-		began = time.Now()
-		require.Len(t, l.unanswered(k), many)
-		sorted = min(sorted, time.Since(began))
-	}
-	require.True(t, l.ledger.late.Some())
-	require.Less(t, sorted, 3*made, "one look at all orphans for each would be 12, and more of more")
 }

@@ -69,6 +69,14 @@ func (m *Master) exists(key string) bool {
 	return m.data().Exists(key)
 }
 
+// LoseScripts removes all scripts, and from now on also each that SCRIPT LOAD loads, as if somebody flushed them at once. EVAL loads a
+// script for good.
+func (m *Master) LoseScripts() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.scripts, m.losesScripts = nil, true
+}
+
 // FlushScripts removes all scripts. The next EVALSHA is answered with NOSCRIPT.
 func (m *Master) FlushScripts() {
 	m.mu.Lock()

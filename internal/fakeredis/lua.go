@@ -67,6 +67,9 @@ func (m *Master) scriptCommand(p *server.Peer, args []string) {
 	case sub == " LOAD" && len(args) == 2:
 		if s := m.load(p, args[1]); s != nil {
 			p.WriteBulk(s.hash)
+			if m.losesScripts {
+				delete(m.scripts, s.hash)
+			}
 		}
 	case sub == " EXISTS" && len(args) > 1:
 		p.WriteLen(len(args) - 1)

@@ -37,25 +37,26 @@ type Master struct {
 
 	// mu is held while a command executes, and guards everything below. It is locked before
 	// miniredis's own lock, never under it.
-	mu       sync.Mutex
-	runnable sync.Cond // broadcast when a waiting client may continue or must end
-	up       bool
-	frozen   bool
-	paused   int // number of Pauses that have not been resumed
-	listener net.Listener
-	clients  map[int64]*Client
-	lastID   int64
-	run      run
-	script   script
-	record   record
-	running  *Client              // the client whose command executes
-	scripts  map[string]*compiled // those that are loaded, by hash
-	ahead    time.Duration
-	drift    int64     // of the clock, in nanoseconds per second
-	since    time.Time // the time from which drift counts
-	rest     int64     // of the drift before, in billionths of a nanosecond
-	set      bool      // the clock was set, by SetClock, MoveClock or SetRate
-	observer Observer  // may be nil
+	mu           sync.Mutex
+	runnable     sync.Cond // broadcast when a waiting client may continue or must end
+	up           bool
+	frozen       bool
+	paused       int // number of Pauses that have not been resumed
+	listener     net.Listener
+	clients      map[int64]*Client
+	lastID       int64
+	run          run
+	script       script
+	record       record
+	running      *Client              // the client whose command executes
+	scripts      map[string]*compiled // those that are loaded, by hash
+	losesScripts bool                 // see LoseScripts
+	ahead        time.Duration
+	drift        int64     // of the clock, in nanoseconds per second
+	since        time.Time // the time from which drift counts
+	rest         int64     // of the drift before, in billionths of a nanosecond
+	set          bool      // the clock was set, by SetClock, MoveClock or SetRate
+	observer     Observer  // may be nil
 
 	served sync.WaitGroup // the goroutines of this run
 }

@@ -25,15 +25,15 @@ func checkAge(pages []*page) (found []finding) {
 	return found
 }
 
-// changedSince returns "" if redlock and pool have not changed since a commit.
+// changedSince returns "" if redlock, pool and internal/server have not changed since a commit.
 func changedSince(commit string) string {
-	err := exec.Command("git", "diff", "--quiet", commit, "HEAD", "--", "redlock", "pool").Run()
+	err := exec.Command("git", "diff", "--quiet", commit, "HEAD", "--", "redlock", "pool", "internal/server").Run()
 	var ended *exec.ExitError
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &ended) && ended.ExitCode() == 1:
-		return ": redlock or pool has changed since"
+		return ": redlock, pool or internal/server has changed since"
 	default:
 		return fmt.Sprintf(": it can't be compared (%v)", err)
 	}

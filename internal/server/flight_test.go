@@ -1,4 +1,4 @@
-package pool
+package server
 
 import (
 	"sync"
@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
-// made returns commands that are told apart by their address.
-func made(n int) (all []*command.Command) {
+// commands returns commands that are told apart by their address.
+func commands(n int) (all []*command.Command) {
 	for range n {
 		all = append(all, &command.Command{})
 	}
@@ -26,7 +26,7 @@ func FuzzAFlightKeepsTheOrder(f *testing.F) {
 		var model []*command.Command
 		for _, step := range steps {
 			if step < 128 {
-				all := made(int(step))
+				all := commands(int(step))
 				flight.push(all)
 				model = append(model, all...)
 				continue
@@ -50,13 +50,13 @@ func FuzzAFlightKeepsTheOrder(f *testing.F) {
 
 // The race detector sees a command that is taken without the memory that was written before it was pushed.
 func TestAFlightIsForAWriterAndAReaderAtTheSameTime(t *testing.T) {
-	const commands = 100_000
+	const many = 100_000
 	flight := newFlight()
 	var both sync.WaitGroup
 	both.Go(func() {
 		batch := 0
-		for sent := 0; sent < commands; {
-			all := made(min(batch, commands-sent))
+		for sent := 0; sent < many; {
+			all := commands(min(batch, many-sent))
 			for i, c := range all {
 				c.Request = &command.Request{TTL: 1}
 				c.Node = uint8((sent + i) % 64) //nolint:gosec // below 64
@@ -67,7 +67,7 @@ func TestAFlightIsForAWriterAndAReaderAtTheSameTime(t *testing.T) {
 		}
 	})
 	both.Go(func() {
-		for got := 0; got < commands; {
+		for got := 0; got < many; {
 			c := flight.next()
 			if c == nil {
 				continue
@@ -85,7 +85,7 @@ func TestAFlightIsForAWriterAndAReaderAtTheSameTime(t *testing.T) {
 // A flight that is empty again and again reuses its memory.
 func TestAFlightThatIsEmptiedAllocatesNothing(t *testing.T) {
 	flight := newFlight()
-	all := made(100)
+	all := commands(100)
 	pass := func() {
 		flight.push(all)
 		for range all {

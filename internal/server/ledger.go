@@ -1,4 +1,4 @@
-package pool
+package server
 
 import (
 	"context"
@@ -17,22 +17,18 @@ import (
 // execute late (docs/dev/rules.md rule 6). It is told what happens, and queues what is to be sent. Package undo decides. It
 // outlives connections. Its methods are safe for concurrent use.
 type ledger struct {
-	pl *pipeline
+	s *Server
 
 	mu     sync.Mutex // guards what follows, but for late.Some. Nothing is queued or answered under it.
 	closed bool
 	late   undo.Late
 	sweeps timer.Alarm // of sweep
-	parked undo.Parked // each was counted by admitsUndo
+	parked undo.Parked // each was counted by Shared.admitsUndo
 	probes timer.Alarm // of probe: set while undos wait
 }
 
-var (
-	errTooManyUnacked = fmt.Errorf(
-		"pool: %d acquires may still be executed: what further ones make is not undone, and remains until its TTL", undo.MaxLate)
-	errTooManyParked = fmt.Errorf(
-		"pool: %d undos are waiting: further undos are dropped, and their keys remain until their TTL", undo.MaxParked)
-)
+var errTooManyUnacked = fmt.Errorf(
+	"pool: %d acquires may still be executed: what further ones make is not undone, and remains until its TTL", undo.MaxLate)
 
 // begin is told that a connection begins. It may reach a server that executes undos again.
 func (l *ledger) begin() {
@@ -47,7 +43,7 @@ func (l *ledger) begin() {
 func (l *ledger) ended() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late.Prune(l.pl.now())
+	l.late.Prune(l.s.now())
 }
 
 // lost is told an acquire that was unanswered when its connection ended: the server may execute it later.
@@ -56,7 +52,7 @@ func (l *ledger) lost(c *command.Command, on undo.Conn) {
 	kept := l.late.Lost(c, on)
 	l.mu.Unlock()
 	if !kept {
-		l.pl.node.countDropped(errTooManyUnacked)
+		l.s.cfg.Shared.countDropped(errTooManyUnacked)
 	}
 }
 
@@ -68,7 +64,7 @@ func (l *ledger) undone(c *command.Command) {
 }
 
 func (l *ledger) undoneLocked(c *command.Command) {
-	l.late.Undone(c, l.pl.now())
+	l.late.Undone(c, l.s.now())
 	l.sweepLaterLocked()
 }
 
@@ -92,7 +88,7 @@ func (l *ledger) answered(c *command.Command, r command.Reply, nothing bool) (re
 	}
 	l.mu.Lock()
 	l.undoneLocked(c)
-	if retrying = failed && !nothing && !l.closed && !l.pl.node.expired(c) && l.pl.node.admitsUndo(); retrying &&
+	if retrying = failed && !nothing && !l.closed && !c.Expired(l.s.queue.now()) && l.s.cfg.Shared.admitsUndo(); retrying &&
 		l.parked.Add(c, r.Outcome == command.Unknown || c.WasResent()) {
 		l.probeLaterLocked()
 	}
@@ -105,8 +101,8 @@ func (l *ledger) answered(c *command.Command, r command.Reply, nothing bool) (re
 
 // sweepLaterLocked sets the timer to the next sweep. Without a connection it does not: begin does so for the next one.
 func (l *ledger) sweepLaterLocked() {
-	if due := l.late.Due(); due != 0 && l.pl.up() {
-		l.sweeps.Set(l.pl.node.cfg.Clock, max(0, due.Sub(l.pl.now())), l.sweep)
+	if due := l.late.Due(); due != 0 && l.s.Up() {
+		l.sweeps.Set(l.s.cfg.Settings.Clock, max(0, due.Sub(l.s.now())), l.sweep)
 	}
 }
 
@@ -114,21 +110,21 @@ func (l *ledger) sweepLaterLocked() {
 // second.
 func (l *ledger) sweep() {
 	if c := l.nextSweep(); c != nil {
-		l.pl.queue.again(c)
+		l.s.queue.again(c)
 	}
 }
 
 func (l *ledger) nextSweep() (next *command.Command) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.pl.now()
-	if due := l.late.Due(); !l.pl.up() || due == 0 || now.Before(due) {
+	now := l.s.now()
+	if due := l.late.Due(); !l.s.Up() || due == 0 || now.Before(due) {
 		return nil
 	}
-	failing, unfit := l.pl.standing.failing()
+	failing, unfit := l.s.standing.failing()
 	parked := l.parked.Len() > 0
 	if !failing && (!unfit || !parked) {
-		if r := l.late.Sweep(now, l.pl.node.kind.severalSlots() && !l.pl.node.cfg.Proxied); r != nil {
+		if r := l.late.Sweep(now, !l.s.cfg.OneSlot && !l.s.cfg.Proxied); r != nil {
 			next = &command.Command{Request: r}
 		}
 	}
@@ -144,20 +140,20 @@ func (l *ledger) nextSweep() (next *command.Command) {
 // probeLaterLocked sets the timer of the next probe if undos wait.
 func (l *ledger) probeLaterLocked() {
 	if l.parked.Len() > 0 {
-		l.probes.Set(l.pl.node.cfg.Clock, l.parked.Pause(), l.probe)
+		l.probes.Set(l.s.cfg.Settings.Clock, l.parked.Pause(), l.probe)
 	}
 }
 
 // probe is the timer's function. It drops the undos that have expired, and sends the oldest of the others.
 func (l *ledger) probe() {
-	now := l.pl.queue.now() // once for all: there may be 10,000
+	now := l.s.queue.now() // once for all: there may be 10,000
 	l.mu.Lock()
 	late := l.unparkedLocked(l.parked.Probed(now))
 	l.mu.Unlock()
 	for _, c := range late {
 		c.Fail(command.ErrExpired)
 	}
-	if l.pl.up() {
+	if l.s.Up() {
 		l.sendParked(1)
 	}
 	l.mu.Lock()
@@ -175,19 +171,19 @@ func (l *ledger) follow() {
 
 // sendParked queues the oldest undos, at most so many. It queues none while the queue is long: the next probe will have followers, too.
 func (l *ledger) sendParked(most int) {
-	most = min(most, maxBatch-l.pl.queue.len())
+	most = min(most, maxBatch-l.s.queue.len())
 	l.mu.Lock()
 	next := l.unparkedLocked(l.parked.Take(most))
 	l.mu.Unlock()
 	for _, c := range next {
-		l.pl.queue.again(c)
+		l.s.queue.again(c)
 	}
 }
 
 // unparkedLocked returns undos that are parked no more.
 func (l *ledger) unparkedLocked(undos []*command.Command) []*command.Command {
 	for range undos {
-		l.pl.node.releaseUndo()
+		l.s.cfg.Shared.releaseUndo()
 	}
 	return undos
 }
@@ -227,7 +223,7 @@ func (l *ledger) close() (parked []*command.Command) {
 func (l *ledger) endDeadConns(ctx context.Context, conn *transport.Conn, f session.Facts) error {
 	// Each kill waits for the server, so the mutex is free meanwhile. Nothing is added: lost is called by this goroutine only.
 	runID := f.RunID
-	if l.pl.node.cfg.Proxied {
+	if l.s.cfg.Proxied {
 		runID = "" // it may be another server's, and so may be the client IDs
 	}
 	l.mu.Lock()
@@ -246,38 +242,6 @@ func (l *ledger) endDeadConns(ctx context.Context, conn *transport.Conn, f sessi
 	// Before the connection takes commands: an undo that is sent on it already counts on the result.
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late.Connected(left, l.pl.now())
+	l.late.Connected(left, l.s.now())
 	return nil
-}
-
-// admitsUndo counts an undo that will be sent once more, and reports false if there are too many.
-// The counters are atomic, because all pipelines of a node, and all shards of a Cluster, share
-// them.
-func (n *Node) admitsUndo() bool {
-	n = n.whole
-	// Counted first and taken back if it was too many, so that concurrent calls never exceed the
-	// bound.
-	if n.count.parked.Add(1) <= undo.MaxParked {
-		return true
-	}
-	n.releaseUndo()
-	n.countDropped(errTooManyParked)
-	return false
-}
-
-// countDropped counts an undo that is not kept, and logs the first one, until no undo is parked.
-func (n *Node) countDropped(why error) {
-	n = n.whole
-	if n.count.dropped.Add(1); !n.count.dropping.Swap(true) {
-		n.log("undos are dropped", why)
-	}
-}
-
-// releaseUndo removes an undo from the count. When none is left, the next dropped undo is logged
-// again.
-func (n *Node) releaseUndo() {
-	n = n.whole
-	if n.count.parked.Add(-1) == 0 {
-		n.count.dropping.Store(false)
-	}
 }

@@ -1,9 +1,9 @@
-package pool
+package server
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
@@ -13,16 +13,15 @@ import (
 	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
-// link is one connection of a pipeline: it reads the replies, and answers the commands. Its reader is the goroutine that calls run.
+// link is one connection of a server: it reads the replies, and answers the commands. Its reader is the goroutine that calls run.
 // Its writer is a second goroutine. The reader alone reads, and the writer alone writes. transport.Conn.End ends both.
 type link struct {
-	pipeline *pipeline
-	conn     *transport.Conn
-	facts    session.Facts // what the greeting read
+	server *Server
+	conn   *transport.Conn
+	facts  session.Facts // what the greeting read
 
-	flight   *flight
-	writer   *writer
-	answered atomic.Int64 // commands
+	flight *flight
+	writer *writer
 
 	// The reader's:
 	oneCall []*command.Command // of handleMerged,
@@ -31,8 +30,8 @@ type link struct {
 }
 
 // newLink returns the link of a connection whose handshake is over.
-func newLink(pl *pipeline, conn *transport.Conn, f session.Facts) *link {
-	l := &link{pipeline: pl, conn: conn, facts: f, flight: newFlight()}
+func newLink(s *Server, conn *transport.Conn, f session.Facts) *link {
+	l := &link{server: s, conn: conn, facts: f, flight: newFlight()}
 	l.writer = newWriter(l)
 	return l
 }
@@ -71,7 +70,7 @@ func (l *link) read() error {
 
 // next returns the command of the next reply, which was written: Receive counts.
 func (l *link) next() *command.Command {
-	l.answered.Add(1)
+	l.server.Answered.Add(1)
 	return l.flight.next()
 }
 
@@ -91,48 +90,74 @@ func (l *link) left() (all []*command.Command) {
 // that the server does not know goes out again by its text. An undo is scheduled for a retry
 // before its answer, because the answer says whether another one follows.
 func (l *link) handle(c *command.Command, v any, err error) {
-	pl := l.pipeline
-	if err != nil && c.Retries == 0 && pl.standing.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
+	s := l.server
+	if err != nil && c.Retries == 0 && s.standing.roleChanged(err) { // before the answer, so that the caller's next command waits for the dial
 		l.conn.End(fmt.Errorf("%w (%w)", errRoleChanged, resp.Clean(err)))
 	}
 	if c.Op == command.Info {
-		l.nothing.Forget(pl.now())
-		pl.standing.checked(v, err)
+		l.nothing.Forget(s.now())
+		s.standing.checked(v, err)
 		c.Answer(command.Reply{Outcome: command.Granted})
 		return
 	}
-	// After true the command belongs to another shard and must not be touched.
-	if err != nil && pl.node.kind.redirect(c, err) {
-		return
+	var shown error
+	if err != nil && s.cfg.Redirect != nil {
+		var taken bool
+		if taken, shown = s.cfg.Redirect(c, err); taken {
+			return // it belongs to another server and must not be touched
+		}
 	}
-	r := pl.node.kind.checkReply(c, l.conn.Address, reply.Decode(c, v, err))
+	r := l.counted(c, reply.Decode(c, v, err))
+	r.Err = cmp.Or(shown, r.Err)
 	switch {
 	case !unscripted(c, r):
 	case c.Op == command.VerifyMarker:
-		pl.standing.unscripted(r.Err)
+		s.standing.unscripted(r.Err)
 		return
 	case c.UnmarkForEval():
-		pl.queue.again(c)
+		s.queue.again(c)
 		return
 	}
-	if r.Outcome == command.Failed && !pl.node.cfg.Proxied { // a proxy may have sent it to another server, too
-		l.nothing.Failed(c, pl.now()) // this answer is its last
+	if r.Outcome == command.Failed && !s.cfg.Proxied { // a proxy may have sent it to another server, too
+		l.nothing.Failed(c, s.now()) // this answer is its last
 	}
 	if isUnmarked(c, r) {
-		pl.standing.unmarked(c, r)
+		s.standing.unmarked(c, r)
 		return
 	}
 	if c.Op == command.Acquire {
-		pl.standing.voted(r)
+		s.standing.voted(r)
 	}
 	if c.Op.Undoes() {
-		r.Retrying = pl.ledger.answered(c, r, l.nothing.Undone(c))
+		r.Retrying = s.ledger.answered(c, r, l.nothing.Undone(c))
 	}
 	if r.Outcome == command.Refused && c.WasResent() {
 		// The first sending may have undone what is missing now.
 		r = command.Reply{Outcome: command.Unknown, Undone: true, Err: ErrDisconnected}
 	}
 	c.Answer(r)
+}
+
+// counted turns a grant into Unknown if its server may not vote any more when it arrives. It might vote when the command was sent, and
+// the validity counts from before that, so accepting the grant would be safe today. But every future use of a grant would have to
+// keep it safe.
+func (l *link) counted(c *command.Command, r command.Reply) command.Reply {
+	if l.server.cfg.MayVote == nil || r.Outcome != command.Granted || !votes(c) {
+		return r
+	}
+	if err := l.server.cfg.MayVote(l.conn.Address); err != nil {
+		return command.Reply{Outcome: command.Unknown, Err: err}
+	}
+	return r
+}
+
+// votes reports whether a command's answer counts towards a quorum of a lock.
+func votes(c *command.Command) bool {
+	switch c.Op {
+	case command.Acquire, command.Confirm, command.Repair, command.Extend, command.Inspect, command.Ping:
+		return true
+	}
+	return false
 }
 
 // unscripted reports that the server does not know the script's hash (yet), and so executed
@@ -150,13 +175,13 @@ func (l *link) handleMerged(first *command.Command, v any, err error) (nonsense 
 	}
 	if err != nil {
 		l.writer.merger.failed(first.MergeKind(), resp.Clean(err))
-		l.pipeline.node.count.unmerged.Add(int64(len(l.oneCall)))
+		l.server.Unmerged.Add(int64(len(l.oneCall)))
 	}
 	l.parts, nonsense = reply.Merged(l.parts[:0], l.oneCall, v, err)
 	for i, p := range l.parts {
 		if c := l.oneCall[i]; p.Again {
 			c.MarkResend()
-			l.pipeline.queue.again(c)
+			l.server.queue.again(c)
 		} else {
 			l.handle(c, p.Value, p.Err)
 		}

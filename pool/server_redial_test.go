@@ -427,7 +427,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 		synctest.Wait()
 		sent := n.Stats().Written
-		n.pipeline.end(ErrDisconnected)
+		serverOf(n).End(ErrDisconnected)
 		c := acquiring("A", longTTL, "k").on(n)
 		synctest.Wait() // the writer could have written it
 		require.Equal(t, sent, n.Stats().Written)
@@ -506,26 +506,6 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	}
 }
 
-// The node is being closed: its pipeline is, and its context has not ended yet.
-func TestAConnectionThatComesWhenItsPipelineIsClosedIsNotServed(t *testing.T) {
-	var gate chan struct{}
-	change := func(c *Config) {
-		gate = make(chan struct{})
-		dial := c.Dial
-		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			<-gate
-			return dial(ctx, network, address)
-		}
-	}
-	onMaster(t, func(*fakeredis.Master) {}, change, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		synctest.Wait()
-		n.pipeline.close()
-		close(gate)
-		synctest.Wait()
-		require.Zero(t, n.Stats().Connected)
-	})
-}
-
 // thenSubmit is an owner that submits the next command when the first is answered.
 type thenSubmit struct {
 	*call
@@ -574,25 +554,6 @@ func TestAConnectionEndsTheFailuresOfTheDialsBeforeIt(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().outcome(t, n))
 	})
 }
-
-// The caller of a former master would otherwise send its next command to it as well.
-func TestAConnectionToAFormerMasterEndsBeforeItsCallerIsAnswered(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		m.FailWith("SET", "READONLY You can't write against a read only replica.")
-		link, ended := n.pipeline.link.Load(), false
-		c := acquiring("A", longTTL, "k")
-		c.To = answered(func() { ended = link.conn.IsDead() })
-		c.on(n)
-		synctest.Wait()
-		require.True(t, ended)
-	})
-}
-
-// answered is called with an answer.
-type answered func()
-
-func (f answered) Answer(*command.Command, command.Reply) { f() }
 
 // Each probe of an undo would otherwise cost a connection.
 func TestAProbeThatFindsAReplicaEndsNoConnection(t *testing.T) {

@@ -1,4 +1,4 @@
-package pool
+package server
 
 import "github.com/quorumlock/go-redlock/internal/command"
 

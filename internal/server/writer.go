@@ -1,4 +1,4 @@
-package pool
+package server
 
 import (
 	"runtime"
@@ -18,12 +18,12 @@ type writer struct {
 	args   []any              // the arguments of one call
 
 	recentBatch    int   // how many commands came together recently: fades by one with each write
-	answeredBefore int64 // link.answered, when the last batch was taken
+	answeredBefore int64 // Counters.Answered, when the last batch was taken
 }
 
 func newWriter(l *link) *writer {
-	n := l.pipeline.node
-	return &writer{link: l, merger: newMerger(!n.cfg.Proxied && n.kind.severalSlots(), &n.count)}
+	cfg := l.server.cfg
+	return &writer{link: l, answeredBefore: l.server.Answered.Load(), merger: newMerger(!cfg.Proxied && !cfg.OneSlot, &l.server.Counters)}
 }
 
 // batchThreshold is the number of commands in a recent batch from which on the writer first lets
@@ -45,7 +45,7 @@ func (w *writer) recentlyBusy() bool { return w.recentBatch >= batchThreshold }
 // the batch before it, because their callers are about to submit more. Unanswered commands do not
 // count, because a frozen peer leaves many.
 func (w *writer) recordBatch() {
-	answered := w.link.answered.Load()
+	answered := w.link.server.Answered.Load()
 	w.recentBatch = min(batchMemory, max(len(w.batch), int(answered-w.answeredBefore), w.recentBatch-1))
 	w.answeredBefore = answered
 }
@@ -57,7 +57,7 @@ func (w *writer) run() {
 		for w.write() {
 		}
 		select {
-		case <-w.link.pipeline.queue.wake:
+		case <-w.link.server.queue.wake:
 		case <-w.link.conn.Dead():
 			return
 		}
@@ -66,7 +66,7 @@ func (w *writer) run() {
 
 // write writes queued commands in one system call, and reports whether something is left.
 func (w *writer) write() (more bool) {
-	conn, count := w.link.conn, &w.link.pipeline.node.count
+	conn, s := w.link.conn, w.link.server
 	conn.Pace()
 	if w.recentlyBusy() {
 		runtime.Gosched() // only once: if other goroutines compute, each yield may cost one of their time slices
@@ -80,8 +80,8 @@ func (w *writer) write() (more bool) {
 	failAll(dropped)
 	if len(w.batch) > 0 {
 		// Counted before the write, because the replies may come before it returns.
-		count.writes.Add(1)
-		count.written.Add(int64(len(w.batch)))
+		s.Writes.Add(1)
+		s.Written.Add(int64(len(w.batch)))
 		w.link.flight.push(w.batch)
 		if err := w.send(); err != nil {
 			conn.End(err)
@@ -95,28 +95,28 @@ func (w *writer) write() (more bool) {
 // take moves commands from the queue to the batch. It also returns the commands that are not to be sent, and whether the queue
 // holds more.
 func (w *writer) take() (dropped []droppedCommand, more bool) {
-	pl := w.link.pipeline
-	now := pl.queue.now()
+	s := w.link.server
+	now := s.queue.now()
 	w.batch, w.text = w.batch[:0], false
-	if pl.standing.wanted.Load() {
-		for _, c := range pl.standing.first() {
-			if err := pl.standing.admits(c); err != nil {
+	if s.standing.wanted.Load() {
+		for _, c := range s.standing.first() {
+			if err := s.standing.admits(c); err != nil {
 				dropped = append(dropped, droppedCommand{c, err})
 			} else {
 				w.add(c)
 			}
 		}
 	}
-	w.taken, more = pl.queue.take(w.taken[:0])
+	w.taken, more = s.queue.take(w.taken[:0])
 	for _, c := range w.taken {
 		// A connection can become unfit while a command is queued, and another one than the one that admitted the command, so this is
 		// asked once more.
-		if err := pl.standing.admits(c); err != nil {
+		if err := s.standing.admits(c); err != nil {
 			dropped = append(dropped, droppedCommand{c, err})
 			continue
 		}
 		if c.Guarded {
-			if verify := pl.standing.precede(c); verify != nil {
+			if verify := s.standing.precede(c); verify != nil {
 				w.add(verify) // also if c is not sent: a quarantine then begins as early as possible
 			}
 		}
@@ -162,13 +162,13 @@ func (w *writer) addMerged(all []*command.Command, text bool) {
 // send writes the batch to the connection. The buffer of the connection collects the commands, so
 // that the flush is one system call.
 func (w *writer) send() error {
-	pl := w.link.pipeline
-	expected := pl.standing.expected()
+	s := w.link.server
+	expected := s.standing.expected()
 	for i := 0; i < len(w.batch); i++ {
 		c := w.batch[i]
 		var name string
 		if c.Merged > 0 {
-			waiters := pl.node.membership().WaitersChannel
+			waiters := s.cfg.Shared.Member().WaitersChannel
 			name, w.args = command.MergedCall(w.args[:0], w.text, w.batch[i:i+int(c.Merged)], waiters, expected)
 			i += int(c.Merged) - 1
 		} else if name, w.args = c.AppendCall(w.args[:0], c.UsesEval()); c.Guarded {

@@ -1,4 +1,4 @@
-package pool
+package server
 
 import (
 	"sync/atomic"

@@ -1,4 +1,4 @@
-package pool
+package server
 
 import (
 	"sync"
@@ -22,7 +22,7 @@ const minPrune = 64
 // (docs/dev/rules.md rule 23). It outlives connections: undos wait in it for the next one. Its methods are safe for
 // concurrent use, but take, begin and end are for one writer at a time.
 type queue struct {
-	node *Node         // for the bound, the clock and what is pruned
+	cfg  *Config       // for the bound, the clock and what is pruned
 	wake signal.Signal // wakes the writer
 
 	mu         sync.Mutex // guards what follows; no command is answered under it
@@ -32,10 +32,12 @@ type queue struct {
 	asleep     bool  // … which looks at the queue only once it is woken
 	down       error // why commands fail at once; nil while there is a connection, and while a dial may still succeed
 	closed     bool
-	passOn     func(*command.Command) // of a master that left its Cluster: routes a command again
+	passOn     func(*command.Command) // of a server that was retired: takes a command instead
 }
 
-func newQueue(n *Node) queue { return queue{node: n, wake: signal.New(), untilPrune: minPrune} }
+func newQueue(cfg *Config) queue {
+	return queue{cfg: cfg, wake: signal.New(), untilPrune: minPrune}
+}
 
 // push queues a command, and another one right behind it unless that is nil, and wakes the writer. It takes both or none,
 // and returns why: see command.Node. unfit is why the server should not get them.
@@ -72,7 +74,7 @@ func (q *queue) refusesLocked(c *command.Command, unfit error) error {
 	switch {
 	// Before closed: a queue that was drained is also closed, and its commands go to the successor all the same.
 	case q.passOn != nil:
-		return errDrained
+		return ErrRetired
 	case q.closed:
 		return ErrClosed
 	case c.Op.Undoes():
@@ -80,7 +82,7 @@ func (q *queue) refusesLocked(c *command.Command, unfit error) error {
 	case q.down != nil:
 		return q.down
 	// After the undos, which the bound does not concern.
-	case q.waiting.len() >= q.node.cfg.Queue:
+	case q.waiting.len() >= q.cfg.Queue:
 		return ErrQueueFull
 	}
 	return unfit
@@ -204,7 +206,7 @@ func (q *queue) removeIf(condition func(c *command.Command) bool) (removed []*co
 	}
 	for _, d := range q.removeLocked(func(c *command.Command) error {
 		if condition(c) {
-			return errDrained
+			return ErrRetired
 		}
 		return nil
 	}) {
@@ -221,7 +223,7 @@ func (q *queue) len() int {
 }
 
 // now returns the time by which commands expire.
-func (q *queue) now() clock.Instant { return q.node.membership().Clock.Now() }
+func (q *queue) now() clock.Instant { return q.cfg.Shared.Member().Clock.Now() }
 
 // pruneLocked removes commands that were given up or have expired from a queue that is not being emptied. While a dial or
 // a write hangs, which may take seconds, most queued commands were given up long ago. It goes through the queue whenever
@@ -244,7 +246,7 @@ func (q *queue) pruneLocked() {
 		}
 		return dropReason(c, now)
 	}) {
-		q.node.pruned.Add(d)
+		q.cfg.Shared.pruned.Add(d)
 	}
 	q.untilPrune = max(minPrune, q.waiting.len())
 }

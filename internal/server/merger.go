@@ -1,4 +1,4 @@
-package pool
+package server
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ import (
 // each that need a script. Each is answered as if it was sent by itself. See ADR 17 and 18. The writer uses it. The reader calls
 // failed.
 type merger struct {
-	count *counters
+	count *Counters
 	kinds [command.MergeKinds]mergeKind
 }
 
@@ -28,7 +28,7 @@ type mergeKind struct {
 }
 
 // newMerger returns the merger of a connection.
-func newMerger(on bool, count *counters) *merger {
+func newMerger(on bool, count *Counters) *merger {
 	m := &merger{count: count}
 	for kind := range m.kinds {
 		k := &m.kinds[kind]
@@ -74,7 +74,7 @@ func (m *merger) add(k *mergeKind, w *writer) {
 	for rest := k.aside; len(rest) > 0; {
 		n := min(len(rest), command.MaxMerged)
 		if n > 1 {
-			m.count.merged.Add(int64(n))
+			m.count.Merged.Add(int64(n))
 			w.addMerged(rest[:n], k.text.Swap(false))
 		} else {
 			w.add(rest[0])

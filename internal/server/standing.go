@@ -1,4 +1,4 @@
-package pool
+package server
 
 import (
 	"errors"
@@ -22,13 +22,11 @@ const (
 	unhealthyEvery = time.Second
 )
 
-var errRoleChanged = errors.New("pool: server changed identity or role; reconnecting")
-
 // standing is what is known of a server: which commands are sent to it, and whether it votes (docs/dev/rules.md rules 15 to 18). It
 // is told what the server says, and has INFO and VerifyMarker sent when they are due. Package session decides. It outlives
 // connections, of which there is at most one at a time.
 type standing struct {
-	node *Node
+	cfg  *Config
 	wake signal.Signal // of the writer
 
 	// What the fields below said when they changed last, so that asking takes no mutex.
@@ -69,7 +67,7 @@ type verdict struct {
 func (s *standing) begin(conn *transport.Conn, f session.Facts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn, s.state, s.byText = conn, session.NewState(s.node.label, f, s.node.kind.faults), false
+	s.conn, s.state, s.byText = conn, session.NewState(s.cfg.Label, f, s.cfg.faults), false
 	s.marker.Connected()
 	s.checkLaterLocked()
 	s.changedLocked()
@@ -81,7 +79,7 @@ func (s *standing) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id := s.state.RunID(); id != "" {
-		s.node.membership().Servers.Leave(id)
+		s.cfg.Shared.Member().Servers.Leave(id)
 	}
 	s.conn = nil
 	s.changedLocked()
@@ -106,7 +104,7 @@ func (s *standing) changedLocked() {
 		due = m
 	}
 	if due != 0 {
-		s.timer.Set(s.node.cfg.Clock, max(0, due.Sub(s.node.cfg.Clock.Now())), s.tick)
+		s.timer.Set(s.cfg.Settings.Clock, max(0, due.Sub(s.cfg.Settings.Clock.Now())), s.tick)
 	}
 }
 
@@ -114,7 +112,7 @@ func (s *standing) changedLocked() {
 func (s *standing) tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.node.cfg.Clock.Now()
+	now := s.cfg.Settings.Clock.Now()
 	if s.check.due != 0 && !now.Before(s.check.due) {
 		s.check = check{wanted: true, soon: true}
 	}
@@ -130,7 +128,7 @@ func (s *standing) checkLaterLocked() {
 	if soon {
 		every = unhealthyEvery
 	}
-	s.check = check{due: s.node.cfg.Clock.Now().Add(every), soon: soon}
+	s.check = check{due: s.cfg.Settings.Clock.Now().Add(every), soon: soon}
 }
 
 // admits returns why a command is not sent: the server is unfit, fails its health checks, has another marker, or votes under
@@ -142,16 +140,18 @@ func (s *standing) admits(c *command.Command) error {
 		return nil
 	}
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
-	if err := s.node.kind.rejectReason(v.address); err != nil {
-		return err
+	if s.cfg.MayVote != nil {
+		if err := s.cfg.MayVote(v.address); err != nil {
+			return err
+		}
 	}
-	member := s.node.membership()
+	member := s.cfg.Shared.Member()
 	register, err := v.state.Admit(c, member)
 	switch {
 	case err != nil:
 		return err
 	case c.Op == command.Poll && v.marker.NotVoting():
-		return s.whyNotVoting(&v.marker, s.node.cfg.Clock.Now())
+		return s.whyNotVoting(&v.marker, s.cfg.Settings.Clock.Now())
 	case register:
 		return s.register(member)
 	}
@@ -167,27 +167,24 @@ func (s *standing) register(m *command.Membership) error {
 		return nil // it was registered meanwhile, or the writer of the next connection asks again
 	}
 	f := s.state.Facts()
-	if err := m.Servers.Join(f.RunID, s.node.cfg.Name); err != nil {
+	if err := m.Servers.Join(f.RunID, s.cfg.Name); err != nil {
 		return err
 	}
 	s.state.Registered()
-	s.node.noteForgetful(f.Facts)
+	s.cfg.Shared.noteForgetful(s.cfg.Label, f.Facts)
 	s.changedLocked()
 	return nil
 }
 
 // rejecting returns why the server does not vote although commands are sent to it: it answered the last acquire by an error. Without a
-// connection it returns errConnecting.
+// connection it returns ErrConnecting.
 func (s *standing) rejecting() error {
 	v := s.verdict.Load()
 	if v == nil {
-		return errConnecting
+		return ErrConnecting
 	}
 	return v.state.Rejecting()
 }
-
-// errConnecting is the reason of a node whose dial may still succeed.
-var errConnecting = errors.New("pool: connecting")
 
 // failing reports whether the server answers by errors, and unfit whether it does not vote by its facts.
 func (s *standing) failing() (failing, unfit bool) {
@@ -245,8 +242,7 @@ func (s *standing) expected() any { return s.verdict.Load().marker.Expected() }
 // identifyLocked has the marker made with which scripts compare, at the first use of the guard: by then the node has its Locker.
 func (s *standing) identifyLocked() {
 	if s.marker.Expected() == nil {
-		n := s.node
-		s.marker.Identify(n.membership().Guard, n.cfg.Name, n.cfg.Proxied, s.state.Facts(), n.cfg.Clock.Now())
+		s.marker.Identify(s.cfg.Shared.Member().Guard, s.cfg.Name, s.cfg.Proxied, s.state.Facts(), s.cfg.Settings.Clock.Now())
 	}
 }
 
@@ -254,7 +250,7 @@ func (s *standing) identifyLocked() {
 func (s *standing) verifyLocked() *command.Command {
 	s.identifyLocked()
 	r := &command.Request{}
-	command.NewVerifyMarker(r, s.node.membership().Guard, s.node.cfg.Name, s.marker.Ask(s.node.cfg.Clock.Now()))
+	command.NewVerifyMarker(r, s.cfg.Shared.Member().Guard, s.cfg.Name, s.marker.Ask(s.cfg.Settings.Clock.Now()))
 	c := &command.Command{Request: r, To: s}
 	if s.byText {
 		c.UnmarkForEval()
@@ -265,7 +261,7 @@ func (s *standing) verifyLocked() *command.Command {
 
 // Answer is told the answer to a VerifyMarker, and answers the replies that waited for it.
 func (s *standing) Answer(_ *command.Command, r command.Reply) {
-	now := s.node.cfg.Clock.Now()
+	now := s.cfg.Settings.Clock.Now()
 	s.mu.Lock()
 	conn, outdated := s.conn, false
 	if r.Outcome == command.Granted {
@@ -309,7 +305,7 @@ func (s *standing) unmarked(c *command.Command, r command.Reply) {
 	if waits {
 		s.held = append(s.held, heldReply{c, r})
 	} else {
-		r.Err = s.whyNotVoting(&s.marker, s.node.cfg.Clock.Now())
+		r.Err = s.whyNotVoting(&s.marker, s.cfg.Settings.Clock.Now())
 	}
 	s.changedLocked()
 	s.mu.Unlock()
@@ -321,7 +317,7 @@ func (s *standing) unmarked(c *command.Command, r command.Reply) {
 // whyNotVoting returns why the server does not vote under the restart guard.
 func (s *standing) whyNotVoting(m *session.Marker, now clock.Instant) error {
 	if left, ok := m.Quarantine(now); ok {
-		return &QuarantineError{Node: s.node.cfg.Name, Remaining: left}
+		return s.cfg.Quarantined(left)
 	}
 	return m.Why()
 }
@@ -356,18 +352,9 @@ func (s *standing) voted(r command.Reply) {
 	defer s.mu.Unlock()
 	s.state.Acquired(why)
 	if why != nil && !s.check.soon {
-		s.check = check{due: s.node.cfg.Clock.Now().Add(unhealthyEvery), soon: true}
+		s.check = check{due: s.cfg.Settings.Clock.Now().Add(unhealthyEvery), soon: true}
 	}
 	s.changedLocked()
-}
-
-// noteForgetful logs once that a server of the node forgets in a restart what it acknowledged, if the Locker
-// has no restart guard. INFO shows whether there is an append-only file, and not when it is
-// written: of that only the doctor knows.
-func (n *Node) noteForgetful(f command.Facts) {
-	if n.membership().Guard == nil && !f.AOF && !n.whole.count.forgetful.Swap(true) {
-		n.whole.log("may forget locks", errors.New(n.label+" "+command.Forgets+command.Durability(f)))
-	}
 }
 
 // isUnmarked reports whether a command found another marker than the expected one.
