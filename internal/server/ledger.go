@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/session"
@@ -244,4 +246,18 @@ func (l *ledger) endDeadConns(ctx context.Context, conn *transport.Conn, f sessi
 	defer l.mu.Unlock()
 	l.late.Connected(left, l.s.now())
 	return nil
+}
+
+// kill closes an older connection on the server (docs/dev/rules.md rule 6).
+func kill(ctx context.Context, conn *transport.Conn, id int64) (killed bool, err error) {
+	// CLIENT KILL answers after the old connection was ended on the server, so the order is certain
+	// when Ask returns.
+	replies, err := conn.Ask(ctx, transport.Call{Name: "CLIENT", Args: []any{"KILL", "ID", id}})
+	if err != nil {
+		return false, err
+	}
+	// 0 means that no such client is left, which is as good. Any reply but a number
+	// means that the user may not kill.
+	_, notNumber := redis.Int64(replies[0].Value, replies[0].Err)
+	return notNumber == nil, nil
 }
