@@ -25,24 +25,32 @@ func heldBack(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
 // docs/dev/rules.md rules 6 and 30: the acquire is in transit to a master when the map names
 // another one. The undo must not overtake the acquire by going there.
 func TestAnUndoGoesBehindItsAcquireWhateverTheMapSays(t *testing.T) {
-	inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		a, b := cl.Owner("foo"), others(cl, "foo")[0]
-		late := heldBack(t, a)
-		acquire := acquiring("A", longTTL, "foo").on(n)
-		synctest.Wait()
-		cl.MoveSlot("foo", b)
-		time.Sleep(2 * refreshEvery)
-		synctest.Wait()
-		require.Equal(t, command.Refused, extending("X", longTTL, "foo").outcome(t, n), "by the new map")
-		require.False(t, acquire.Cancel())
-		undo := releasing("A", "foo").within(n, time.Minute).on(n)
-		synctest.Wait()
-		cl.MoveSlot("foo", a)
-		late.Release()
-		require.Equal(t, command.Granted, acquire.reply(t).Outcome)
-		require.Equal(t, command.Granted, undo.reply(t).Outcome)
-		require.Zero(t, holders(cl, "foo"))
-	})
+	for name, submit := range map[string]func(n *Node, acquire *call){
+		"alone": func(n *Node, acquire *call) { acquire.on(n) },
+		"behind a release": func(n *Node, acquire *call) {
+			require.NoError(t, voterOf(n).Submit(&releasing("X", "foo").Command, &acquire.Command))
+		},
+	} {
+		inCluster(t, patient, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
+			a, b := cl.Owner("foo"), others(cl, "foo")[0]
+			late := heldBack(t, a)
+			acquire := acquiring("A", longTTL, "foo")
+			submit(n, acquire)
+			synctest.Wait()
+			cl.MoveSlot("foo", b)
+			time.Sleep(2 * refreshEvery)
+			synctest.Wait()
+			require.Equal(t, command.Refused, extending("X", longTTL, "foo").outcome(t, n), "by the new map")
+			require.False(t, acquire.Cancel(), name)
+			undo := releasing("A", "foo").within(n, time.Minute).on(n)
+			synctest.Wait()
+			cl.MoveSlot("foo", a)
+			late.Release()
+			require.Equal(t, command.Granted, acquire.reply(t).Outcome, name)
+			require.Equal(t, command.Granted, undo.reply(t).Outcome, name)
+			require.Zero(t, holders(cl, "foo"), name)
+		})
+	}
 }
 
 // docs/dev/hazards.md H28, with MOVED in place of NOSCRIPT.
