@@ -38,12 +38,10 @@ func (lk *Lock) Check(ctx context.Context) error {
 	if err := lk.l.runRound(ctx, r, lk.l.set.timeout(lk.opts.ttl)); err != nil {
 		return withOp("check", err)
 	}
-	if !r.Won() {
-		if err := lk.shortenOrEnd(r); err != nil {
-			return err
-		}
-	} else {
-		lk.confirmed(r.Start)
+	if r.Won() {
+		lk.checked(r, noDeadline)
+	} else if err := lk.shortenOrEnd(r); err != nil {
+		return err
 	}
 	if !lk.isHeld() {
 		return lk.endError()
@@ -67,7 +65,7 @@ func (lk *Lock) voteOnKeys(rep *command.Reply) {
 	latest, ours := lk.l.supported(lk.l.now(), lk.args.Token(), rep.KeyStates)
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if !ours || latest.Add(time.Millisecond).Before(lk.lease.Until()) {
+	if !ours || latest.Add(time.Millisecond).Before(lk.lease.Ends()) {
 		rep.Outcome = command.Refused
 	}
 }
@@ -92,17 +90,9 @@ func (lk *Lock) shortenOrEnd(r *vote.Round) error {
 	case !ok:
 		return withOp("check", faultError(r))
 	default:
-		lk.confirmed(r.Start)
-		lk.shortenTo(until, r)
+		lk.checked(r, until)
 	}
 	return nil
-}
-
-// confirmed records that a quorum holds the token, as the nodes were asked at start.
-func (lk *Lock) confirmed(start clock.Instant) {
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	lk.lease.Confirm(start)
 }
 
 // checkVotes returns the answers of a check as votes on whether the token holds the names, and not on
@@ -158,13 +148,13 @@ func (l *Locker) supported(start clock.Instant, token string, holds []command.Ke
 	return until, len(holds) > 0
 }
 
-// shortenTo sets the end of the validity to until if that is earlier, as the answers to r show.
-func (lk *Lock) shortenTo(until clock.Instant, r *vote.Round) {
+// checked records that a quorum keeps the lock until an instant, as the answers to r show.
+func (lk *Lock) checked(r *vote.Round, until clock.Instant) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	lk.lease.Shorten(until, r.Start, lk.l.now())
+	lk.lease.Checked(r.Start, until, lk.l.now())
 	lk.scheduleLocked()
-	if lk.lease.Until() == until {
+	if lk.lease.Ends() == until {
 		lk.l.group.NoteDecided(r, until, 0)
 	}
 }

@@ -165,8 +165,8 @@ func (lk *Lock) copiesLocked() copies {
 }
 
 // noteUnconfirmedLocked records an extension that had no effect.
-func (lk *Lock) noteUnconfirmedLocked(x *extension) {
-	if t := lk.troubleLocked(); !lk.lease.Lost() && !x.round.Start.Before(t.asked) {
+func (lk *Lock) noteUnconfirmedLocked(x *extension, now clock.Instant) {
+	if t := lk.troubleLocked(); lk.lease.Valid(now) && !x.round.Start.Before(t.asked) {
 		t.asked, t.votes = x.round.Start, x.votes(quorum.Nodes(x.refused.Load()))
 	}
 }
@@ -258,7 +258,7 @@ func (lk *Lock) markLost(votes []Vote) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
 	if lk.markLostLocked(votes) {
-		lk.l.timers.Set(&lk.timer, lk.lease.Over(), (*leaseTimer)(lk))
+		lk.scheduleLocked()
 	}
 }
 
@@ -289,7 +289,7 @@ func (x *extension) onDecision() {
 		lk.l.group.NoteDecided(r, until, 0)
 	}
 	if !x.effective {
-		lk.noteUnconfirmedLocked(x)
+		lk.noteUnconfirmedLocked(x, now)
 	} else if lk.copiesLocked() == (copies{}) {
 		lk.extending.trouble = nil
 	}

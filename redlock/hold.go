@@ -17,6 +17,7 @@ func (l *Locker) leaseTerms(ttl time.Duration, s *lockSettings) lease.Terms {
 	return lease.Terms{
 		AutoExtend: s.autoExtend,
 		Interval:   (l.set.validity(ttl) - s.stopMargin) / 3,
+		Patience:   2 * l.set.timeout(ttl),
 		StopMargin: s.stopMargin,
 		MaxHold:    s.maxHold,
 		Progress:   s.progress,
@@ -65,7 +66,7 @@ func (lk *Lock) endsContexts() bool {
 	now := lk.l.now()
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.ctx.own == nil && len(lk.family.shares) == 0 || !lk.lease.Held() || !lk.overLocked(now) {
+	if lk.ctx.own == nil && len(lk.family.shares) == 0 || !lk.lease.Held() || !lk.lease.Over(now) {
 		return false
 	}
 	lk.l.timers.Clear(&lk.timer)
@@ -83,7 +84,7 @@ func (lk *Lock) onDue() {
 // scheduleLocked sets the timer to the next instant at which something is due, if the lock is held.
 func (lk *Lock) scheduleLocked() {
 	at := lk.lease.Next()
-	if !lk.lease.Held() || at == noDeadline {
+	if at == noDeadline {
 		lk.l.timers.Clear(&lk.timer)
 		return
 	}
@@ -102,22 +103,12 @@ func (lk *Lock) applyDue() {
 	}
 	now := lk.l.now()
 	lk.mu.Lock()
-	if !lk.lease.Held() { // before that no other goroutine may read the fields below
-		cause := lk.cause
-		lk.mu.Unlock()
-		if cause != nil {
-			lk.cancelOwnContext(cause)
-		}
-		return
-	}
 	due, cause := lk.lease.Due(now), lk.ctx.cause
 	var unsent vote.Unsent
 	switch due {
 	case lease.Repair:
 		unsent = lk.repairLocked()
 	case lease.Extend:
-		lk.lease.Extending(now, 2*lk.l.set.timeout(lk.opts.ttl))
-		lk.scheduleLocked()
 		_, unsent, _ = lk.extendLocked(lk.opts.ttl, true) // the outcome comes by onDecision
 	}
 	lk.mu.Unlock()
@@ -125,10 +116,10 @@ func (lk *Lock) applyDue() {
 	switch {
 	case due == lease.End:
 		lk.end(lk.loss(), undoByLibrary)
-	case due == lease.EndContext && cause == nil: // the timer is due too, and sets itself to the end
-		lk.cancelContext(lk.loss())
-	case due == lease.EndContext:
+	case cause != nil: // the context or the hold has ended
 		lk.cancelOwnContext(cause)
+	case due == lease.EndContext: // the timer is due too, and sets itself to the end
+		lk.cancelContext(lk.loss())
 	}
 }
 

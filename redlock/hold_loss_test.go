@@ -114,10 +114,10 @@ func TestALossIsNotDelayedByALaterTimer(t *testing.T) {
 		k := take(t, l, "a", 30*time.Second)
 		ctx := k.Context()
 		k.markLost(nil)
-		k.shortenTo(k.lease.Until()-1, &vote.Round{Start: l.now()})
+		k.checked(&vote.Round{Start: l.now()}, k.lease.Ends()-1)
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
-		require.LessOrEqual(t, l.now().Sub(k.lease.EndedAt()), time.Duration(0), "at once")
+		require.LessOrEqual(t, l.now().Sub(k.lease.Ends()), time.Duration(0), "at once")
 	})
 }
 

@@ -72,7 +72,7 @@ func (lk *Lock) noteCopies(x *extension) {
 		}
 	})
 	lk.mu.Lock()
-	if !lk.lease.Held() || lk.lease.Lost() { // its end has a line of its own
+	if !lk.lease.Valid(lk.l.now()) { // its end has a line of its own
 		lk.mu.Unlock()
 		return
 	}

@@ -161,7 +161,7 @@ func (e *LostError) asOf(now clock.Instant, names []string) *LostError {
 func (lk *Lock) loss() *LostError {
 	pause := lk.l.lastPause()
 	lk.mu.Lock()
-	pause.Until = min(pause.Until, lk.lease.Over()) // what came after the end did not cause it
+	pause.Until = min(pause.Until, lk.lease.Ends()) // what came after the end did not cause it
 	asked, votes := lk.unconfirmedLocked()
 	why := lk.lease.Loss(lease.Facts{Asked: asked, PausedFrom: pause.From, PausedUntil: pause.Until})
 	lk.mu.Unlock()
@@ -184,7 +184,7 @@ func (lk *Lock) lostBy(why lease.Loss) *LostError {
 	end := &lockEnd{began: lk.hold.Began, confirmed: root.lease.Confirmed()}
 	root.mu.Unlock()
 	lk.mu.Lock()
-	end.over = lk.lease.Over()
+	end.over = lk.lease.Ends()
 	lk.mu.Unlock()
 	now := lk.l.now()
 	e := &LostError{Reason: LossReason(why.String()), end: end}

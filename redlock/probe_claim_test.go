@@ -104,7 +104,7 @@ func TestALoweredEndPutsOffNoExtension(t *testing.T) {
 			m.Set(names[len(names)-1], k.Token(), 15*time.Second)
 		}
 		require.NoError(t, k.Check(bg))
-		pass(k.lease.FirstPause())
+		pass(k.lease.Terms.Interval / 16)
 		require.Len(t, p.of(command.Extend), 6)
 		require.NoError(t, k.Release(bg))
 	})

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/quorum"
@@ -30,7 +29,7 @@ func (lk *Lock) Release(ctx context.Context) error {
 	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
 	now := lk.l.now()
 	lk.mu.Lock()
-	again, over := lk.release.called, lk.overLocked(now)
+	again, over := lk.release.called, lk.lease.Over(now)
 	if !again {
 		lk.release.called = true
 		lk.release.running.Add(1)
@@ -53,12 +52,6 @@ type releaseCall struct {
 	called  bool           // guarded by Lock.mu
 	running sync.WaitGroup // not sync.Once: to block there stops the time of a testing/synctest bubble
 	err     error          // its result; readable when it is not running any more
-}
-
-// overLocked reports whether the lock or its context has ended, or is to end now.
-func (lk *Lock) overLocked(now clock.Instant) bool {
-	due := lk.lease.Due(now)
-	return !lk.lease.Held() || due == lease.End || due == lease.EndContext
 }
 
 func (lk *Lock) releaseOnce() error {
@@ -245,7 +238,7 @@ func (lk *Lock) onUndoDecided(r *vote.Round) {
 	}
 	if r.Request.ReportWaiters {
 		others := min(lk.keys.others.Load(), uint32(command.OthersWait))
-		lk.l.waiting.NoteOthers(&lk.hold, lk.lease.EndedAt(), command.Others(others)) //nolint:gosec // bounded
+		lk.l.waiting.NoteOthers(&lk.hold, lk.lease.Ends(), command.Others(others)) //nolint:gosec // bounded
 	}
 	if lk.opts.asyncRelease && lk.wasReleased() {
 		lk.l.traceReleased(lk, lk.releaseResult(), r.Start)

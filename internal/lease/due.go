@@ -1,10 +1,6 @@
 package lease
 
-import (
-	"time"
-
-	"github.com/quorumlock/go-redlock/clock"
-)
+import "github.com/quorumlock/go-redlock/clock"
 
 // Action is what a lock has to do.
 type Action uint8
@@ -23,53 +19,47 @@ func (a Action) String() string {
 	return [...]string{"nothing", "end", "end the context", "repair", "extend"}[a]
 }
 
-// Due returns what is due at an instant. After EndContext nothing extends the lease any more.
+// Due returns what is due at an instant. An extension is due once: the next one is when its outcome
+// says, or after the patience. After EndContext nothing extends the lease any more.
 func (l *Lease) Due(now clock.Instant) Action {
 	switch {
-	case l.phase != held:
+	case !l.Held():
 		return Nothing
-	case l.lost || !now.Before(l.Ends()):
+	case !l.Valid(now):
 		return End
-	case !now.Before(l.Ends().Add(-l.Terms.StopMargin)):
+	case l.Over(now):
 		l.stopped = true
 		return EndContext
-	case l.missing != 0 && !l.stopped:
+	case l.stopped:
+		return Nothing
+	case l.missing != 0:
 		return Repair
-	case l.extends() && !now.Before(l.extendAt):
-		if l.Terms.Progress > 0 && now.Sub(l.progress) >= l.Terms.Progress {
-			l.extendAt = Never // the work hangs; later progress resumes the extensions
-			return Nothing
-		}
-		return Extend
+	case !l.Terms.AutoExtend || now.Before(l.extendAt):
+		return Nothing
+	case l.Terms.Progress > 0 && now.Sub(l.progress) >= l.Terms.Progress:
+		l.extendAt = Never // the work hangs; later progress resumes the extensions
+		return Nothing
 	}
-	return Nothing
+	l.extendAt = now.Add(l.Terms.Patience)
+	return Extend
 }
 
-// extends reports whether the lease is extended automatically.
-func (l *Lease) extends() bool { return l.Terms.AutoExtend && !l.stopped }
+// Over reports whether the lease or its context has ended, or is to end now.
+func (l *Lease) Over(now clock.Instant) bool { return !l.Valid(now.Add(l.Terms.StopMargin)) }
 
 // Next returns the next instant at which Due returns an action that has not been returned yet. It is
 // Never if there is none.
 func (l *Lease) Next() clock.Instant {
+	at := l.Ends().Add(-l.Terms.StopMargin)
 	switch {
-	case l.phase != held:
+	case !l.Held():
 		return Never
-	case l.lost:
-		return l.endedAt
-	}
-	at := l.Ends()
-	if at != Never && !l.stopped {
-		at = at.Add(-l.Terms.StopMargin)
-	}
-	if l.missing != 0 && !l.stopped {
-		at = l.began // it is due
-	}
-	if l.extends() {
-		at = min(at, l.extendAt)
+	case l.stopped:
+		return l.Ends()
+	case l.missing != 0:
+		return l.began // it is due
+	case l.Terms.AutoExtend:
+		return min(at, l.extendAt)
 	}
 	return at
 }
-
-// Extending records that an automatic extension is sent. Unless its outcome comes before, the next
-// one is due after within.
-func (l *Lease) Extending(now clock.Instant, within time.Duration) { l.extendAt = now.Add(within) }

@@ -16,6 +16,8 @@ type Terms struct {
 	AutoExtend bool
 	// Interval is the regular time between two automatic extensions.
 	Interval time.Duration
+	// Patience is how long an automatic extension may have no outcome until the next one is due.
+	Patience time.Duration
 	// StopMargin is how long before its end the lease stops being extended, and its context ends.
 	StopMargin time.Duration
 	// MaxHold bounds the lease from its beginning, regardless of extensions. 0: there is no bound.
@@ -30,16 +32,14 @@ type Lease struct {
 	Terms Terms
 
 	phase phase
-	lost  bool // a quorum reported that the token is gone; the lease is about to end
 	// stopped: nothing extends the lease any more, although it is held.
 	stopped bool
 	closed  bool  // the Locker was closed, which stopped it
 	retries uint8 // failed extensions since the last success, up to a bound
 
 	began     clock.Instant // of the acquisition
-	until     clock.Instant // end of the validity
+	until     clock.Instant // end of the validity; a loss and End bring it forward
 	confirmed clock.Instant // start of the last round in which a quorum confirmed the lock
-	endedAt   clock.Instant // the validity was over at this instant at the latest
 	extended  clock.Instant // when an extension last took effect
 	extendAt  clock.Instant // next automatic extension
 	progress  clock.Instant // last report of progress
@@ -51,6 +51,7 @@ type phase uint8
 const (
 	acquiring phase = iota
 	held
+	lost // a quorum reported that the token is gone; End follows
 	ended
 )
 
@@ -62,30 +63,22 @@ func (l *Lease) Begin(began, until, now clock.Instant) {
 }
 
 // Held reports whether the lease has begun and End was not called yet. Its validity may be over.
-func (l *Lease) Held() bool { return l.phase == held }
+func (l *Lease) Held() bool { return l.phase == held || l.phase == lost }
 
 // Acquiring reports whether the lease has not begun.
 func (l *Lease) Acquiring() bool { return l.phase == acquiring }
 
 // Valid reports whether the lease is valid at an instant.
-func (l *Lease) Valid(now clock.Instant) bool {
-	return l.phase == held && !l.lost && now.Before(l.Ends())
-}
+func (l *Lease) Valid(now clock.Instant) bool { return l.phase == held && now.Before(l.Ends()) }
 
 // Extendable reports whether the lease is valid and may still be extended or repaired.
 func (l *Lease) Extendable(now clock.Instant) bool { return l.Valid(now) && !l.stopped }
 
-// Lost reports whether MarkLost has marked the lease.
-func (l *Lease) Lost() bool { return l.lost }
-
 // Stopped reports whether nothing extends the lease any more.
 func (l *Lease) Stopped() bool { return l.stopped }
 
-// Until returns the end of the validity, without regard to MaxHold.
-func (l *Lease) Until() clock.Instant { return l.until }
-
-// Ends returns the instant at which the lease ends if nothing else happens. No extension and no
-// repair may be sent at or after that instant.
+// Ends returns the instant at which the lease ends if nothing else happens, or has ended. No extension
+// and no repair may be sent at or after that instant.
 func (l *Lease) Ends() clock.Instant {
 	if l.Terms.MaxHold == 0 {
 		return l.until
@@ -94,15 +87,12 @@ func (l *Lease) Ends() clock.Instant {
 }
 
 // EndsByMaxHold reports whether MaxHold, and no loss, is why the lease ends.
-func (l *Lease) EndsByMaxHold() bool { return !l.lost && l.Ends().Before(l.until) }
-
-// EndedAt returns the instant at which the validity was over at the latest. It is 0 before.
-func (l *Lease) EndedAt() clock.Instant { return l.endedAt }
+func (l *Lease) EndsByMaxHold() bool { return l.phase != lost && l.Ends().Before(l.until) }
 
 // Remaining returns how long the lease is still valid. It is 0 or less if it is not.
 func (l *Lease) Remaining(now clock.Instant) time.Duration {
-	if l.phase != held || l.lost {
-		return min(l.endedAt.Sub(now), 0)
+	if l.phase != held { // also if the clock was set back
+		return min(l.Ends().Sub(now), 0)
 	}
 	return l.Ends().Sub(now)
 }
@@ -110,21 +100,18 @@ func (l *Lease) Remaining(now clock.Instant) time.Duration {
 // MarkLost marks a lease whose token a quorum refused. The first call determines when it was lost.
 // It reports whether this was the first call.
 func (l *Lease) MarkLost(now clock.Instant) bool {
-	if l.phase != held || l.lost {
+	if l.phase != held {
 		return false
 	}
-	l.lost, l.endedAt = true, min(now, l.Ends())
+	l.phase, l.until = lost, min(l.until, now)
 	return true
 }
 
 // End ends the lease. It returns the validity that was left.
 func (l *Lease) End(now clock.Instant) (left time.Duration) {
-	l.phase = ended
-	if l.lost {
-		return 0
-	}
-	l.endedAt = min(now, l.Ends())
-	return l.Ends().Sub(now)
+	left = l.Remaining(now)
+	l.phase, l.until = ended, min(l.until, now)
+	return left
 }
 
 // StopExtending makes the lease end at its present end, because the Locker was closed. It is neither
@@ -139,7 +126,7 @@ func (l *Lease) Extended(start, until, now clock.Instant) bool {
 		return false
 	}
 	l.extended = now
-	l.Confirm(start)
+	l.confirmed = max(l.confirmed, start)
 	l.until = max(l.until, until)
 	l.extendAt = l.nextExtension(start)
 	return true
@@ -152,13 +139,11 @@ func (l *Lease) ExtendFailed(now clock.Instant) {
 		return
 	}
 	const doublings = 8
-	pause := min(l.FirstPause()<<l.retries, l.Terms.Interval)
+	first := max(l.Terms.Interval/16, time.Millisecond)
+	pause := min(first<<l.retries, l.Terms.Interval)
 	l.retries = min(l.retries+1, doublings)
 	l.extendAt = now.Add(pause/2 + rand.N(pause/2+1))
 }
-
-// FirstPause returns the pause before the first retry of an extension that failed.
-func (l *Lease) FirstPause() time.Duration { return max(l.Terms.Interval/16, time.Millisecond) }
 
 // nextExtension returns when to extend next, after a success at now. That is after a third of the
 // validity before the stop margin. It is less than the regular interval after Resume, after an
@@ -168,10 +153,12 @@ func (l *Lease) nextExtension(now clock.Instant) clock.Instant {
 	return now.Add(min(l.Terms.Interval, max(0, l.until.Sub(now)-l.Terms.StopMargin)/3))
 }
 
-// Shorten sets the end of the validity to until if that is earlier. asked is when the nodes were
-// asked: an extension since then may not have reached them when they answered.
-func (l *Lease) Shorten(until, asked, now clock.Instant) {
-	if l.phase != held || l.extended.After(asked) || !until.Before(l.until) {
+// Checked records that a quorum of nodes, asked at an instant, keeps the lock until another one. If that
+// is earlier than the end of the validity, it is the end from then on. An extension that took effect
+// since they were asked may not have reached them when they answered.
+func (l *Lease) Checked(asked, until, now clock.Instant) {
+	l.confirmed = max(l.confirmed, asked)
+	if !l.Valid(now) || l.extended.After(asked) || !until.Before(l.until) {
 		return
 	}
 	l.until = until

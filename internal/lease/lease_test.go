@@ -18,7 +18,10 @@ const second = time.Second
 func at(s float64) clock.Instant { return clock.Instant(s * float64(second)) }
 
 // terms are those of an automatically extended lease of 9 s, with a stop margin of 1 s.
-var terms = lease.Terms{AutoExtend: true, Interval: 8 * second / 3, StopMargin: second}
+var terms = lease.Terms{AutoExtend: true, Interval: 8 * second / 3, Patience: 2 * second, StopMargin: second}
+
+// firstPause is the longest pause after the first failure.
+const firstPause = 8 * second / 3 / 16
 
 // begun returns a lease that was acquired from 100 s on, is valid until 109 s, and began at 100 s.
 func begun(t lease.Terms) *lease.Lease {
@@ -45,18 +48,19 @@ func TestALeaseBeforeItsBeginAndAfterItsEndHasNothingDue(t *testing.T) {
 	require.False(t, l.Held())
 	requireDue(t, l, lease.Nothing, at(200))
 	require.Equal(t, lease.Never, l.Next())
-	require.Equal(t, at(102), l.EndedAt())
+	require.Equal(t, at(102), l.Ends())
 	require.Equal(t, -3*second, l.Remaining(at(105)))
 }
 
 // An extension is due after each interval, then the end of the context, then the end.
 func TestTheActionsOfALeaseInOrder(t *testing.T) {
-	l := begun(terms)
+	patient := terms
+	patient.Patience = 10 * second
+	l := begun(patient)
 	extend := at(100).Add(terms.Interval)
 	require.Equal(t, extend, l.Next())
 	requireDue(t, l, lease.Nothing, extend-1)
 	requireDue(t, l, lease.Extend, extend)
-	l.Extending(extend, 10*second)
 	requireDue(t, l, lease.Nothing, at(108)-1)
 	require.Equal(t, at(108), l.Next())
 	require.False(t, l.Stopped())
@@ -65,6 +69,16 @@ func TestTheActionsOfALeaseInOrder(t *testing.T) {
 	require.Equal(t, at(109), l.Next())
 	require.Equal(t, second, l.Remaining(at(108)))
 	requireDue(t, l, lease.End, at(109))
+}
+
+func TestAnExtensionWithoutAnOutcomeIsDueAgainAfterThePatience(t *testing.T) {
+	l := begun(terms)
+	extend := l.Next()
+	requireDue(t, l, lease.Extend, extend)
+	again := extend.Add(terms.Patience)
+	require.Equal(t, again, l.Next())
+	requireDue(t, l, lease.Nothing, again-1)
+	requireDue(t, l, lease.Extend, again)
 }
 
 func TestAnExtensionMovesTheEndForwardOnly(t *testing.T) {
@@ -114,18 +128,17 @@ func TestALeaseIsLostOnce(t *testing.T) {
 	l := begun(terms)
 	require.True(t, l.MarkLost(at(103)))
 	require.False(t, l.MarkLost(at(104)))
-	require.True(t, l.Lost())
 	require.True(t, l.Held())
 	require.False(t, l.Valid(at(103)))
-	require.Equal(t, at(103), l.Next())
+	require.LessOrEqual(t, l.Next(), at(103))
 	require.Equal(t, -second, l.Remaining(at(104)))
 	requireDue(t, l, lease.End, at(103))
-	require.Zero(t, l.End(at(104)))
-	require.Equal(t, at(103), l.EndedAt())
+	require.Equal(t, -second, l.End(at(104)))
+	require.Equal(t, at(103), l.Ends())
 
 	l = begun(terms)
 	require.True(t, l.MarkLost(at(120)))
-	require.Equal(t, at(109), l.EndedAt())
+	require.Equal(t, at(109), l.Ends())
 	require.False(t, (&lease.Lease{}).MarkLost(at(1)))
 }
 
@@ -148,10 +161,17 @@ func TestAMaximumHoldEndsALeaseRegardlessOfExtensions(t *testing.T) {
 }
 
 func TestTheFirstRetryComesAfterASixteenthOfTheInterval(t *testing.T) {
-	for interval, pause := range map[time.Duration]time.Duration{
-		16 * time.Second: time.Second, 16 * time.Millisecond: time.Millisecond, 15 * time.Millisecond: time.Millisecond, 0: time.Millisecond,
+	for interval, most := range map[time.Duration]time.Duration{
+		16 * time.Second: time.Second, 16 * time.Millisecond: time.Millisecond, 15 * time.Millisecond: time.Millisecond, 0: 0,
 	} {
-		require.Equal(t, pause, (&lease.Lease{Terms: lease.Terms{Interval: interval}}).FirstPause(), interval)
+		var longest time.Duration
+		for range 1000 {
+			l := begun(lease.Terms{AutoExtend: true, Interval: interval})
+			l.ExtendFailed(at(101))
+			longest = max(longest, l.Next().Sub(at(101)))
+		}
+		require.LessOrEqual(t, longest, most, interval)
+		require.GreaterOrEqual(t, longest, most*9/10, interval)
 	}
 }
 
@@ -163,7 +183,7 @@ func TestFailedExtensionsAreRetriedSoonAtFirst(t *testing.T) {
 		now := at(100)
 		for n := range 12 {
 			l.ExtendFailed(now)
-			most := min(l.FirstPause()<<n, terms.Interval)
+			most := min(firstPause<<n, terms.Interval)
 			pause := l.Next().Sub(now)
 			require.LessOrEqual(t, pause, most)
 			require.GreaterOrEqual(t, pause, most/2)
@@ -172,24 +192,24 @@ func TestFailedExtensionsAreRetriedSoonAtFirst(t *testing.T) {
 		require.True(t, l.Extended(now, at(2000), now))
 		require.Equal(t, now.Add(terms.Interval), l.Next())
 		l.ExtendFailed(now)
-		require.LessOrEqual(t, l.Next().Sub(now), l.FirstPause(), "a success begins anew")
+		require.LessOrEqual(t, l.Next().Sub(now), firstPause, "a success begins anew")
 	}
 }
 
 func TestCheckShortensALeaseAndBringsItsExtensionForward(t *testing.T) {
 	l := begun(terms)
-	l.Shorten(at(110), at(101), at(101))
-	require.Equal(t, at(109), l.Until(), "it never extends")
-	l.Shorten(at(105), at(101), at(101))
-	require.Equal(t, at(105), l.Until())
+	l.Checked(at(101), at(110), at(101))
+	require.Equal(t, at(109), l.Ends(), "it never extends")
+	l.Checked(at(101), at(105), at(101))
+	require.Equal(t, at(105), l.Ends())
 	require.Equal(t, at(102), l.Next(), "a third of what is left before the stop margin")
 
 	l = begun(terms)
 	l.Extended(at(102), at(111), at(102))
-	l.Shorten(at(105), at(101), at(103))
-	require.Equal(t, at(111), l.Until(), "the nodes may have answered before the extension")
-	l.Shorten(at(105), at(102), at(103))
-	require.Equal(t, at(105), l.Until())
+	l.Checked(at(101), at(105), at(103))
+	require.Equal(t, at(111), l.Ends(), "the nodes may have answered before the extension")
+	l.Checked(at(102), at(105), at(103))
+	require.Equal(t, at(105), l.Ends())
 }
 
 func TestARepairIsDueAtOnceAndOnce(t *testing.T) {
@@ -213,7 +233,7 @@ func TestNothingIsRepairedOnceNothingExtendsTheLease(t *testing.T) {
 
 func TestWorkThatHangsStopsTheExtensions(t *testing.T) {
 	hanging := terms
-	hanging.Progress = 2 * second
+	hanging.Progress, hanging.Patience = 2*second, 0
 	l := begun(hanging)
 	require.False(t, l.MadeProgress(at(101)))
 	requireDue(t, l, lease.Extend, at(102.9))
@@ -264,8 +284,6 @@ func FuzzLease(f *testing.F) {
 			switch due := l.Due(now); {
 			case due == lease.Extend && !l.Extendable(now), due == lease.Repair && !l.Extendable(now):
 				t.Fatalf("%v of a lease that has ended", due)
-			case due == lease.Extend:
-				l.Extending(now, 2*second)
 			case due == lease.Repair:
 				l.TakeMissing(now)
 			}
@@ -275,7 +293,7 @@ func FuzzLease(f *testing.F) {
 			case 3:
 				l.ExtendFailed(now)
 			case 4:
-				l.Shorten(now.Add(time.Duration(r.Int64N(int64(9*second)))), now, now)
+				l.Checked(now, now.Add(time.Duration(r.Int64N(int64(9*second)))), now)
 			case 5:
 				l.Missing(1, now)
 			case 6:
@@ -297,5 +315,5 @@ func TestALeaseThatIsLostAfterItsMaximumHoldWasOverBefore(t *testing.T) {
 	limited.MaxHold = 5 * second
 	l := begun(limited)
 	require.True(t, l.MarkLost(at(107)))
-	require.Equal(t, at(105), l.EndedAt())
+	require.Equal(t, at(105), l.Ends())
 }

@@ -38,7 +38,7 @@ type Facts struct {
 // quorum could have confirmed the lock again.
 func (l *Lease) Loss(f Facts) Loss {
 	switch {
-	case l.lost:
+	case l.phase == lost:
 		return Gone
 	case l.EndsByMaxHold():
 		return MaxHold
@@ -63,17 +63,6 @@ func (l *Lease) pausedTooLong(f Facts) bool {
 // extension has two thirds of the validity to succeed, in several attempts.
 func LongPause(pause, validity time.Duration) bool { return pause > validity/4 }
 
-// Confirm records that a quorum confirmed the lock in a round that began at start.
-func (l *Lease) Confirm(start clock.Instant) { l.confirmed = max(l.confirmed, start) }
-
 // Confirmed returns the start of the last round in which a quorum confirmed the lock. Each node of
 // that quorum held the token at some instant after it, so no other client held the lock before it.
 func (l *Lease) Confirmed() clock.Instant { return l.confirmed }
-
-// Over returns the instant at which the validity is over at the latest, as far as it is known now.
-func (l *Lease) Over() clock.Instant {
-	if l.lost || l.phase == ended {
-		return l.endedAt
-	}
-	return l.Ends()
-}

@@ -64,7 +64,7 @@ func TestALeaseKnowsSinceWhenAnotherClientMayHoldTheLock(t *testing.T) {
 	require.Equal(t, at(103), l.Confirmed(), "from before the first byte of the extension")
 	require.True(t, l.Extended(at(101), at(110), at(105)), "an older one that was answered later")
 	require.Equal(t, at(103), l.Confirmed())
-	l.Confirm(at(106))
+	l.Checked(at(106), lease.Never, at(106))
 	require.Equal(t, at(106), l.Confirmed())
 	require.False(t, l.Extended(at(107), at(116), at(112)), "too late")
 	require.Equal(t, at(106), l.Confirmed())
@@ -79,11 +79,11 @@ func TestALeaseKnowsWhenItsValidityIsOver(t *testing.T) {
 		"lost":     {at(103), func(l *lease.Lease) { l.MarkLost(at(103)) }},
 		"ended":    {at(104), func(l *lease.Lease) { l.End(at(104)) }},
 		"over":     {at(109), func(l *lease.Lease) { l.End(at(120)) }},
-		"shortens": {at(105), func(l *lease.Lease) { l.Shorten(at(105), at(101), at(101)) }},
+		"shortens": {at(105), func(l *lease.Lease) { l.Checked(at(101), at(105), at(101)) }},
 	} {
 		l := begun(terms)
 		c.do(l)
-		require.Equal(t, c.want, l.Over(), name)
+		require.Equal(t, c.want, l.Ends(), name)
 	}
 }
 
