@@ -82,9 +82,10 @@ func (lk *Lock) shortenOrEnd(r *vote.Round) error {
 		lk.mu.Lock()
 		lk.markLostLocked(votes)
 		lk.mu.Unlock()
-		lost := lk.loss()
-		lost.Holder, lost.end.asks = lk.successor(r), false
-		lk.end(lost, undoKeys)
+		end := lk.loss()
+		end.asks = false
+		end.holder.Store(lk.successor(r))
+		lk.end(lk.lostBy(end), undoKeys)
 	case !ok && errors.Is(lk.contextCause(), ErrClosed):
 		return lk.named(ErrClosed) // Close ends what its nodes have not answered
 	case !ok:

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -15,16 +14,13 @@ import (
 
 // extending is the state of the requests about a held lock: extensions and repairs.
 type extending struct {
-	rounds  []*vote.Round // those that some node has not answered
+	rounds  []*vote.Round // those that some node has not answered; Detach waits for them
 	trouble *trouble      // nil while all nodes grant extensions
 }
 
 // trouble is what extensions show that not all nodes granted.
 type trouble struct {
-	// asked is the start of the last extension that no quorum confirmed in time, and votes are the
-	// answers to it. In a lock that is lost votes show that.
-	asked  clock.Instant
-	votes  []Vote
+	votes  []Vote // that show a loss, or those to the last extension that no quorum confirmed in time
 	copies copies // the nodes that do not support the lock
 }
 
@@ -105,7 +101,7 @@ func (x *extension) failure() error {
 	case gone:
 		return lk.endError()
 	case lost:
-		return lk.loss()
+		return lk.lostBy(lk.loss())
 	case x.round.Won() || ended:
 		return stopped
 	}
@@ -129,7 +125,8 @@ func (lk *Lock) extendLocked(ttl time.Duration, auto bool) (*extension, vote.Uns
 	}
 	r := lk.l.group.New(&extendEvents, x, lk.hold.Names)
 	x.round, r.Start = r, now
-	lk.registerLocked(r)
+	lk.extending.rounds = append(lk.extending.rounds, r)
+	lk.lease.Asked(now)
 	lk.keys.longest = max(lk.keys.longest, ttl)
 	command.NewExtend(&r.Request, &lk.args, ttl, lk.l.set.maxTTL, lk.fence)
 	// It is never sent after the validity is over (docs/dev/hazards.md H12).
@@ -142,11 +139,6 @@ func (lk *Lock) extendLocked(ttl time.Duration, auto bool) (*extension, vote.Uns
 // errOver rejects an extension of a hold whose time is over. The caller calls applyDue and returns the
 // cause.
 var errOver = fmt.Errorf("%w: validity is over", ErrLost)
-
-// registerLocked registers a round about a held lock, which Detach waits for.
-func (lk *Lock) registerLocked(r *vote.Round) {
-	lk.extending.rounds = append(lk.extending.rounds, r)
-}
 
 // troubleLocked returns what is known of trouble, to be changed.
 func (lk *Lock) troubleLocked() *trouble {
@@ -164,28 +156,17 @@ func (lk *Lock) copiesLocked() copies {
 	return copies{}
 }
 
-// noteUnconfirmedLocked records an extension that had no effect.
-func (lk *Lock) noteUnconfirmedLocked(x *extension, now clock.Instant) {
-	if t := lk.troubleLocked(); lk.lease.Valid(now) && !x.round.Start.Before(t.asked) {
-		t.asked, t.votes = x.round.Start, x.votes(quorum.Nodes(x.refused.Load()))
-	}
-}
-
-// unconfirmedLocked returns the start of the last extension that no quorum has confirmed, and the
-// answers to it or to one before it.
-func (lk *Lock) unconfirmedLocked() (asked clock.Instant, votes []Vote) {
-	if t := lk.extending.trouble; t != nil {
-		asked, votes = t.asked, t.votes
+// lossVotesLocked returns the votes of the trouble, or else those to an extension that is under way.
+func (lk *Lock) lossVotesLocked() []Vote {
+	if t := lk.extending.trouble; t != nil && t.votes != nil {
+		return t.votes
 	}
 	for _, r := range lk.extending.rounds {
-		if x, ok := r.Owner.(*extension); ok && !r.Won() && r.Start.After(asked) {
-			asked = r.Start
-			if votes == nil {
-				votes = x.votes(quorum.Nodes(x.refused.Load()))
-			}
+		if x, ok := r.Owner.(*extension); ok && !r.Won() {
+			return x.votes()
 		}
 	}
-	return asked, votes
+	return nil
 }
 
 // unregister removes a round that is complete.
@@ -234,7 +215,7 @@ func (x *extension) onReply(node int, rep command.Reply) {
 	case command.Refused:
 		refused := quorum.Nodes(x.refused.Or(1 << node)).With(node)
 		if quorum.Blocks(len(x.lock.l.nodes), refused.Len()) {
-			x.lock.markLost(x.votes(refused))
+			x.lock.markLost(x.votes())
 		}
 	default:
 		x.failed.Store(true)
@@ -242,8 +223,8 @@ func (x *extension) onReply(node int, rep command.Reply) {
 }
 
 // votes returns the answers so far. Some of the refusals may not have been counted yet.
-func (x *extension) votes(refused quorum.Nodes) []Vote {
-	votes := votesError(x.round, nil).Votes
+func (x *extension) votes() []Vote {
+	refused, votes := quorum.Nodes(x.refused.Load()), votesError(x.round, nil).Votes
 	for i := range votes {
 		if refused.Has(i) {
 			votes[i].Outcome, votes[i].Err = OutcomeRefused, nil
@@ -257,18 +238,15 @@ func (x *extension) votes(refused quorum.Nodes) []Vote {
 func (lk *Lock) markLost(votes []Vote) {
 	lk.mu.Lock()
 	defer lk.mu.Unlock()
-	if lk.markLostLocked(votes) {
-		lk.scheduleLocked()
-	}
+	lk.markLostLocked(votes)
+	lk.scheduleLocked()
 }
 
-// markLostLocked is markLost without the timer. It reports whether the lock was not marked before.
-func (lk *Lock) markLostLocked(votes []Vote) bool {
-	marked := lk.lease.MarkLost(lk.l.now())
-	if marked {
+// markLostLocked is markLost without the timer.
+func (lk *Lock) markLostLocked(votes []Vote) {
+	if lk.lease.MarkLost(lk.l.now()) {
 		lk.troubleLocked().votes = votes
 	}
-	return marked
 }
 
 // onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
@@ -279,19 +257,18 @@ func (x *extension) onDecision() {
 	until := quorum.Until(r.Start, r.Request.TTL, lk.l.set.drift)
 	lk.mu.Lock()
 	now := lk.l.now() // read under mu: no goroutine has seen a later time and ended the hold
+	x.effective = won && lk.lease.Extended(r.Start, until, now)
 	switch {
-	case won:
-		x.effective = lk.lease.Extended(r.Start, until, now)
-	case x.auto:
-		lk.lease.ExtendFailed(now)
-	}
-	if x.effective {
+	case x.effective:
 		lk.l.group.NoteDecided(r, until, 0)
-	}
-	if !x.effective {
-		lk.noteUnconfirmedLocked(x, now)
-	} else if lk.copiesLocked() == (copies{}) {
-		lk.extending.trouble = nil
+		if lk.copiesLocked() == (copies{}) {
+			lk.extending.trouble = nil
+		}
+	case lk.lease.Valid(now):
+		lk.troubleLocked().votes = x.votes()
+		if x.auto {
+			lk.lease.ExtendFailed(now)
+		}
 	}
 	x.troubled = lk.extending.trouble != nil
 	early := !won && lk.lease.Remaining(now) < r.Request.TTL/2

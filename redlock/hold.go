@@ -115,11 +115,11 @@ func (lk *Lock) applyDue() {
 	unsent.Settle()
 	switch {
 	case due == lease.End:
-		lk.end(lk.loss(), undoByLibrary)
+		lk.end(lk.lostBy(lk.loss()), undoByLibrary)
 	case cause != nil: // the context or the hold has ended
 		lk.cancelOwnContext(cause)
 	case due == lease.EndContext: // the timer is due too, and sets itself to the end
-		lk.cancelContext(lk.loss())
+		lk.cancelContext(lk.lostBy(lk.loss()))
 	}
 }
 

@@ -65,12 +65,15 @@ type LostError struct {
 	end *lockEnd
 }
 
-// lockEnd is the end of a lock under its holder. All errors about that end share it.
+// lockEnd is the end of a lock under its holder. All errors about that end are made from it.
 type lockEnd struct {
+	reason                 LossReason
+	votes                  []Vote
+	paused                 time.Duration
 	began, confirmed, over clock.Instant
-	// The nodes are to be asked who holds the names now.
-	asks   bool
-	holder atomic.Pointer[HeldError] // nil until they have answered
+	wall                   time.Time                 // at confirmed
+	asks                   bool                      // the nodes are to be asked who holds the names now
+	holder                 atomic.Pointer[HeldError] // nil until they have answered
 }
 
 // Error describes the lock and what ended it.
@@ -146,57 +149,52 @@ func (e *LostError) sentinel() error {
 	return ErrLost
 }
 
-// asOf returns the error about the same end as it is at an instant, for a handle with these names.
-func (e *LostError) asOf(now clock.Instant, names []string) *LostError {
-	later := *e
-	later.Names = names
-	later.For, later.Overlap = max(0, now.Sub(e.end.over)), max(0, now.Sub(e.end.confirmed))
-	if later.Holder == nil {
-		later.Holder = e.end.holder.Load()
+// lostBy returns the error about an end as it is now, with the names of this handle.
+func (lk *Lock) lostBy(end *lockEnd) *LostError {
+	now := lk.l.now()
+	return &LostError{
+		Names: lk.hold.Names, Reason: end.reason, Votes: end.votes, Paused: end.paused, Confirmed: end.wall,
+		For: max(0, now.Sub(end.over)), Overlap: max(0, now.Sub(end.confirmed)), Holder: end.holder.Load(), end: end,
 	}
-	return &later
 }
 
 // loss returns why the lock ends now under its holder. The log has a pause of the process first.
-func (lk *Lock) loss() *LostError {
+func (lk *Lock) loss() *lockEnd {
 	pause := lk.l.lastPause()
 	lk.mu.Lock()
 	pause.Until = min(pause.Until, lk.lease.Ends()) // what came after the end did not cause it
-	asked, votes := lk.unconfirmedLocked()
-	why := lk.lease.Loss(lease.Facts{Asked: asked, PausedFrom: pause.From, PausedUntil: pause.Until})
+	why, votes := lk.lease.Loss(pause.From, pause.Until), lk.lossVotesLocked()
 	lk.mu.Unlock()
-	e := lk.lostBy(why)
+	end := lk.endBy(why)
 	switch why {
 	case lease.Gone, lease.NoQuorum:
-		e.Votes = votes
+		end.votes = votes
 	case lease.Paused:
-		e.Paused = pause.For()
+		end.paused = pause.For()
 	}
 	// After other losses the nodes still had the keys, or do not answer.
-	e.end.asks = why == lease.Gone || why == lease.Paused
-	return e
+	end.asks = why == lease.Gone || why == lease.Paused
+	return end
 }
 
-// lostBy returns the error of a loss.
-func (lk *Lock) lostBy(why lease.Loss) *LostError {
+// endBy returns the end of the lock by a loss.
+func (lk *Lock) endBy(why lease.Loss) *lockEnd {
 	root := lk.root() // only its extensions confirm the lease of a share
 	root.mu.Lock()
-	end := &lockEnd{began: lk.hold.Began, confirmed: root.lease.Confirmed()}
+	end := &lockEnd{reason: LossReason(why.String()), began: lk.hold.Began, confirmed: root.lease.Confirmed()}
 	root.mu.Unlock()
 	lk.mu.Lock()
 	end.over = lk.lease.Ends()
 	lk.mu.Unlock()
-	now := lk.l.now()
-	e := &LostError{Reason: LossReason(why.String()), end: end}
-	e.Confirmed = time.UnixMicro(lk.l.set.wall()).Add(-now.Sub(end.confirmed))
-	return e.asOf(now, lk.hold.Names)
+	end.wall = time.UnixMicro(lk.l.set.wall()).Add(-lk.l.now().Sub(end.confirmed))
+	return end
 }
 
 // named returns the reason of an end as the error of a call: with the lock's names, and as of now.
 func (lk *Lock) named(cause error) error {
 	var lost *LostError
 	if errors.As(cause, &lost) && lost.end != nil {
-		return lost.asOf(lk.l.now(), lk.hold.Names)
+		return lk.lostBy(lost.end)
 	}
 	return fmt.Errorf("%w: %s", cause, quoted(lk.hold.Names))
 }

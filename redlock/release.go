@@ -81,9 +81,9 @@ func (lk *Lock) releaseResult() error {
 	r.View(func(s *vote.Ballots) { gone, free = s.RefusedByQuorum(), s.SurelyFree() })
 	switch {
 	case gone:
-		e := lk.lostBy(lease.Gone)
-		e.Votes = votesError(r, nil).Votes
-		return e
+		end := lk.endBy(lease.Gone)
+		end.votes = votesError(r, nil).Votes
+		return lk.lostBy(end)
 	case free:
 		return nil
 	}

@@ -33,7 +33,7 @@ func (lk *Lock) repairLocked() vote.Unsent {
 		return nil
 	}
 	lk.keys.repaired |= missing
-	lk.registerLocked(r)
+	lk.extending.rounds = append(lk.extending.rounds, r)
 	command.NewRepair(&r.Request, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.fence)
 	r.Request.NotAfter = lk.lease.Ends()
 	r.Arm(lk.l.set.timeout(lk.opts.ttl))

@@ -40,6 +40,7 @@ type Lease struct {
 	began     clock.Instant // of the acquisition
 	until     clock.Instant // end of the validity; a loss and End bring it forward
 	confirmed clock.Instant // start of the last round in which a quorum confirmed the lock
+	asked     clock.Instant // start of the last extension
 	extended  clock.Instant // when an extension last took effect
 	extendAt  clock.Instant // next automatic extension
 	progress  clock.Instant // last report of progress
@@ -117,6 +118,9 @@ func (l *Lease) End(now clock.Instant) (left time.Duration) {
 // StopExtending makes the lease end at its present end, because the Locker was closed. It is neither
 // extended nor repaired.
 func (l *Lease) StopExtending() { l.stopped, l.closed = true, true }
+
+// Asked records that an extension is sent.
+func (l *Lease) Asked(start clock.Instant) { l.asked = start }
 
 // Extended records an extension: a quorum confirmed at now that it keeps the lock until an instant,
 // counted from start. It reports whether the extension took effect. A lease that has ended stays

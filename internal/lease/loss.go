@@ -25,18 +25,10 @@ func (l Loss) String() string {
 	return [...]string{"expired", "gone", "no_quorum", "paused", "no_progress", "closed", "max_hold"}[l]
 }
 
-// Facts are what a lease does not know by itself.
-type Facts struct {
-	// Asked is the start of the last extension that no quorum confirmed in time. 0: there was none.
-	Asked clock.Instant
-	// PausedFrom and PausedUntil bound the last time in which the process did not run. Both are 0 if
-	// there was none.
-	PausedFrom, PausedUntil clock.Instant
-}
-
 // Loss returns why the lease ends under its holder. It is the last of the events without which a
-// quorum could have confirmed the lock again.
-func (l *Lease) Loss(f Facts) Loss {
+// quorum could have confirmed the lock again. from and until bound the last time in which the process
+// did not run. Both are 0 if there was none.
+func (l *Lease) Loss(from, until clock.Instant) Loss {
 	switch {
 	case l.phase == lost:
 		return Gone
@@ -46,17 +38,12 @@ func (l *Lease) Loss(f Facts) Loss {
 		return Closed
 	case l.Terms.AutoExtend && l.extendAt == Never: // see Due
 		return NoProgress
-	case l.pausedTooLong(f) && f.Asked.Before(f.PausedUntil):
+	case until.After(max(l.confirmed, l.asked)) && LongPause(until.Sub(from), l.until.Sub(l.confirmed)):
 		return Paused
-	case f.Asked.After(l.confirmed):
+	case l.asked.After(l.confirmed):
 		return NoQuorum
 	}
 	return Expired
-}
-
-// pausedTooLong reports whether the process stood still since the last confirmation, and for long.
-func (l *Lease) pausedTooLong(f Facts) bool {
-	return f.PausedUntil.After(l.confirmed) && LongPause(f.PausedUntil.Sub(f.PausedFrom), l.until.Sub(l.confirmed))
 }
 
 // LongPause reports whether a pause of the process may cost a lock of that validity. An automatic

@@ -12,48 +12,48 @@ import (
 
 // The lease was confirmed at 100 s and is valid until 109 s, so a pause of more than 2.25 s counts.
 func TestALossHasTheLastEventThatCausedIt(t *testing.T) {
-	paused := func(from, until float64) lease.Facts {
-		return lease.Facts{PausedFrom: at(from), PausedUntil: at(until)}
-	}
-	asked := func(s float64, f lease.Facts) lease.Facts {
-		f.Asked = at(s)
-		return f
-	}
+	asked := func(s float64) func(*lease.Lease) { return func(l *lease.Lease) { l.Asked(at(s)) } }
 	for name, c := range map[string]struct {
-		want  lease.Loss
-		facts lease.Facts
-		do    func(l *lease.Lease)
+		want        lease.Loss
+		from, until float64 // of a pause
+		do          func(l *lease.Lease)
 	}{
-		"nothing happened":                       {lease.Expired, lease.Facts{}, nil},
-		"the last extension was confirmed":       {lease.Expired, asked(99, lease.Facts{}), nil},
-		"an extension was not":                   {lease.NoQuorum, asked(103, lease.Facts{}), nil},
-		"a long pause":                           {lease.Paused, paused(101, 104), nil},
-		"a long pause before the confirmation":   {lease.Expired, paused(90, 100), nil},
-		"a long pause across the confirmation":   {lease.Paused, paused(98, 101), nil},
-		"a short pause":                          {lease.Expired, paused(101, 103), nil},
-		"a pause after an extension was sent":    {lease.Paused, asked(103, paused(104, 110)), nil},
-		"an extension that failed after a pause": {lease.NoQuorum, asked(104, paused(101, 104)), nil},
-		"a short pause after an extension":       {lease.NoQuorum, asked(103, paused(104, 106)), nil},
-		"a quorum refused": {lease.Gone, asked(103, paused(104, 110)), func(l *lease.Lease) {
+		"nothing happened":                       {lease.Expired, 0, 0, nil},
+		"the last extension was confirmed":       {lease.Expired, 0, 0, asked(99)},
+		"an extension was not":                   {lease.NoQuorum, 0, 0, asked(103)},
+		"a long pause":                           {lease.Paused, 101, 104, nil},
+		"a long pause before the confirmation":   {lease.Expired, 90, 100, nil},
+		"a long pause across the confirmation":   {lease.Paused, 98, 101, nil},
+		"a short pause":                          {lease.Expired, 101, 103, nil},
+		"a pause after an extension was sent":    {lease.Paused, 104, 110, asked(103)},
+		"an extension that failed after a pause": {lease.NoQuorum, 101, 104, asked(104)},
+		"a short pause after an extension":       {lease.NoQuorum, 104, 106, asked(103)},
+		"a quorum refused": {lease.Gone, 104, 110, func(l *lease.Lease) {
+			l.Asked(at(103))
 			l.MarkLost(at(105))
 		}},
-		"the Locker was closed": {lease.Closed, asked(103, lease.Facts{}), (*lease.Lease).StopExtending},
+		"the Locker was closed": {lease.Closed, 0, 0, func(l *lease.Lease) {
+			l.Asked(at(103))
+			l.StopExtending()
+		}},
 	} {
 		l := begun(terms)
 		if c.do != nil {
 			c.do(l)
 		}
-		require.Equal(t, c.want.String(), l.Loss(c.facts).String(), name)
+		require.Equal(t, c.want.String(), l.Loss(at(c.from), at(c.until)).String(), name)
 	}
 	limited := terms
 	limited.MaxHold = 8 * second
-	require.Equal(t, lease.MaxHold, begun(limited).Loss(asked(103, paused(104, 110))))
-	require.Equal(t, lease.Expired, begun(lease.Terms{}).Loss(lease.Facts{}))
+	l := begun(limited)
+	l.Asked(at(103))
+	require.Equal(t, lease.MaxHold, l.Loss(at(104), at(110)))
+	require.Equal(t, lease.Expired, begun(lease.Terms{}).Loss(0, 0))
 	gated := terms
 	gated.Progress = second
-	l := begun(gated)
+	l = begun(gated)
 	requireDue(t, l, lease.Nothing, at(100).Add(terms.Interval))
-	require.Equal(t, lease.NoProgress, l.Loss(paused(104, 110)))
+	require.Equal(t, lease.NoProgress, l.Loss(at(104), at(110)))
 }
 
 func TestALeaseKnowsSinceWhenAnotherClientMayHoldTheLock(t *testing.T) {
