@@ -136,17 +136,3 @@ func (n *Node) admitted(result examine.Admission, err error) {
 		n.add(Error, codeAdmit, "was not admitted (%v): %s", err, rest)
 	}
 }
-
-// admitError returns the findings that forbid the admission of all nodes, as one error.
-func (r *Report) admitError() error {
-	var why []string
-	for _, f := range r.All() {
-		if f.Code == codeAdmit {
-			why = append(why, f.Text)
-		}
-	}
-	if why == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrNotAdmitted, oneline.List(why, "; "))
-}

@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/examine"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // Report is the result of Diagnose and Admit.
@@ -97,4 +99,18 @@ func (r *Report) All() []Finding {
 		all = append(all, n.Findings...)
 	}
 	return append(all, r.Findings...)
+}
+
+// admitError returns the findings that forbid the admission of all nodes, as one error.
+func (r *Report) admitError() error {
+	var why []string
+	for _, f := range r.All() {
+		if f.Code == codeAdmit {
+			why = append(why, f.Text)
+		}
+	}
+	if why == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrNotAdmitted, oneline.List(why, "; "))
 }
