@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -43,13 +42,6 @@ func WithFencing() Option { return option(func(s *settings) { s.fencing = true }
 // during the hold, also across Detach and Resume. It is 0 without WithFencing. See AcceptFence for its
 // use by a resource.
 func (lk *Lock) Fence() int64 { return lk.fence }
-
-// hint returns this machine's time in the form that nodes take, in microseconds.
-func (s *settings) hint() int64 { return min(max(s.wall(), 1), maxFence-1) }
-
-// clamp returns how far from its own time a node accepts a hint. Two nodes' counters differ by at
-// most the difference of their clocks and twice this value.
-func (s *settings) clamp() time.Duration { return min(time.Second, s.maxTTL/4) }
 
 // fillFencedAcquire fills in the request of a fenced acquisition.
 func (lk *Lock) fillFencedAcquire(r *command.Request) {

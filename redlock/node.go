@@ -21,22 +21,6 @@ const (
 // String returns "unknown", "granted", "refused" or "failed".
 func (o Outcome) String() string { return command.Outcome(o).String() }
 
-// checkKinds rejects nodes whose kind conflicts with the settings.
-func (s *settings) checkKinds(nodes []command.Voter) error {
-	for _, n := range nodes {
-		switch t := n.Kind(); {
-		case t.MaxAge > 0 && !s.guarded:
-			return invalid("node %s follows Sentinels and needs WithRestartGuard: a promoted replica may lack the last locks "+
-				"of its master", n.Name())
-		case t.Cluster && s.guarded:
-			return invalid("node %s is a Redis Cluster, which cannot have WithRestartGuard: scripts read the marker, one key of "+
-				"each server, but a Cluster restricts a script to the keys of one slot; omit the guard, or use single masters "+
-				"or masters with Sentinels", n.Name())
-		}
-	}
-	return nil
-}
-
 // clustered reports whether any of the nodes is a Redis Cluster.
 func clustered(nodes []command.Voter) bool {
 	return slices.ContainsFunc(nodes, func(n command.Voter) bool { return n.Kind().Cluster })

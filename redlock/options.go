@@ -1,20 +1,15 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/internal/waiting"
-	"github.com/quorumlock/go-redlock/internal/wallclock"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // Bounds and defaults of several settings. MinTTL is the shortest TTL that is accepted.
@@ -36,40 +31,6 @@ type option func(*settings)
 
 func (o option) apply(s *settings) { o(s) }
 
-// settings are the options of a Locker, with defaults filled in.
-type settings struct {
-	prefix      string
-	owner       string
-	nodeTimeout time.Duration // 0: derived from the TTL
-	drift       quorum.Drift
-	backoff     waiting.Backoff // tests change it
-	maxTTL      time.Duration
-	maxTTLSet   bool // WithMaxTTL was given
-	fencing     bool
-	guarded     bool
-	guardTTL    time.Duration
-	repair      bool
-	clock       clock.Clock
-	wall        func() int64 // Unix microseconds
-	traces      []*Trace
-	logger      *slog.Logger
-	unsafe      []string // nodes that vote in spite of failed checks
-	tls         func(context.Context) (*tls.Config, error)
-	// Before the options of a call.
-	lockDefaults []LockOption
-}
-
-func defaults() settings {
-	return settings{
-		drift:   quorum.DefaultDrift(),
-		backoff: waiting.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond},
-		maxTTL:  DefaultMaxTTL,
-		owner:   command.ProcessLabel(os.Getpid()),
-		clock:   clock.System(),
-		wall:    wallclock.Micros,
-	}
-}
-
 // WithKeyPrefix prepends prefix to every name to form its key. Clients exclude each other only if
 // they use the same prefix. The prefix has at most 512 bytes. A key, which is the prefix and the
 // name, must not begin with "redlock:". The default is no prefix, as in other Redlock clients.
@@ -88,7 +49,7 @@ func WithOwner(label string) Option { return option(func(s *settings) { s.owner 
 // TTL after drift must be more than d. The default is the smaller of 500 ms and a quarter of the
 // TTL, and 500 ms for requests without a TTL (Healthy, Inspect, doctor.Diagnose).
 func WithNodeTimeout(d time.Duration) Option {
-	return option(func(s *settings) { s.nodeTimeout = zeroIsInvalid(d) })
+	return option(func(s *settings) { s.nodeTimeout = cmp.Or(d, -1) }) // 0 means "not given" in settings
 }
 
 // WithDrift sets the allowance for clocks: what a node's clock may gain on a client's clock during a TTL, by
@@ -160,129 +121,4 @@ func WithUnsafeNodes(names ...string) Option {
 // certificate authorities.
 func WithTLSConfig(config func(context.Context) (*tls.Config, error)) Option {
 	return option(func(s *settings) { s.tls = config })
-}
-
-// encrypt sets the TLS configuration of a node and of its Sentinels.
-func (s *settings) encrypt(cfg *pool.Config) {
-	if s.tls == nil {
-		return
-	}
-	cfg.TLS = s.tls
-	if cfg.Sentinels != nil {
-		cfg.Sentinels.TLS = s.tls
-	}
-}
-
-// zeroIsInvalid maps 0, which means "not given" in settings, to an invalid value.
-func zeroIsInvalid(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
-
-func settingsOf(opts []Option) (settings, error) {
-	s := defaults()
-	for _, o := range opts {
-		if o != nil {
-			o.apply(&s)
-		}
-	}
-	return s, joinInvalid(s.resolve(), s.check())
-}
-
-func (s *settings) check() error {
-	const year = 365 * 24 * time.Hour
-	return joinInvalid(
-		invalidIf(s.clock == nil, "WithClock: the clock is nil"),
-		invalidIf(strings.HasPrefix(s.prefix, reservedPrefix), "WithKeyPrefix(%q): not %q", s.prefix, reservedPrefix),
-		invalidIf(isQuoted(s.prefix),
-			"WithKeyPrefix(%q): it is in quotes, and clients without them have other keys: remove them", s.prefix),
-		invalidIf(len(s.prefix) > maxNameLen, "WithKeyPrefix: %d bytes, at most %d", len(s.prefix), maxNameLen),
-		invalidIf(!command.ValidLabel(s.owner),
-			"WithOwner(%q): at most %d printable bytes without a colon or space", s.owner, command.MaxLabel),
-		invalidIf(s.nodeTimeout < 0 || s.nodeTimeout != 0 && s.nodeTimeout < time.Millisecond, "WithNodeTimeout: at least 1ms"),
-		invalidIf(!(s.drift.Factor >= 0 && s.drift.Factor <= 0.5) || s.drift.Floor < 0,
-			"WithDrift(%v, %v): a factor from 0 to 0.5 and a floor that is not negative", s.drift.Factor, time.Duration(s.drift.Floor)),
-		gather(nil, s.lockDefaults).err,
-		invalidIf(s.maxTTL < MinTTL || s.maxTTL > year || s.maxTTL%time.Millisecond != 0,
-			"%s(%v): whole milliseconds from %v to %v", s.maxTTLOption(), s.maxTTL, MinTTL, year),
-	)
-}
-
-// isQuoted reports whether a text begins and ends with the same quote.
-func isQuoted(text string) bool {
-	return len(text) > 1 && strings.ContainsAny(text[:1], "\"'`") && text[0] == text[len(text)-1]
-}
-
-// maxTTLOption returns the name of the option that has set maxTTL.
-func (s *settings) maxTTLOption() string {
-	if s.guarded {
-		return "WithRestartGuard"
-	}
-	return "WithMaxTTL"
-}
-
-func invalidIf(wrong bool, format string, args ...any) error {
-	if !wrong {
-		return nil
-	}
-	return invalid(format, args...)
-}
-
-// votesUnfit reports whether a node votes although its server is unfit.
-func (s *settings) votesUnfit(node string) bool {
-	return slices.Contains(s.unsafe, node)
-}
-
-// checkUnsafe rejects names that belong to no node. Otherwise a misspelt name would look like an
-// exception that is in effect.
-func (s *settings) checkUnsafe(nodes []string) error {
-	var unknown []string
-	for _, name := range s.unsafe {
-		if !slices.Contains(nodes, name) {
-			unknown = append(unknown, name)
-		}
-	}
-	return invalidIf(unknown != nil, "WithUnsafeNodes: no node %s; the nodes are %s", quoted(unknown), quoted(nodes))
-}
-
-// checkTTL checks the bounds of a TTL of a lock key.
-func (s *settings) checkTTL(what string, ttl time.Duration) error {
-	switch {
-	case ttl < MinTTL || ttl > s.maxTTL:
-		return invalid("%s of %v: must be from %v to %v (%s)", what, ttl, MinTTL, s.maxTTL, s.maxTTLOption())
-	case ttl%time.Millisecond != 0:
-		return invalid("%s of %v: must be in whole milliseconds", what, ttl)
-	case s.validity(ttl) <= s.timeout(ttl):
-		return invalid("%s of %v: leaves %v after the margins for drift and late timers, must be more than the node timeout of %v (WithNodeTimeout)",
-			what, ttl, s.validity(ttl), s.timeout(ttl))
-	}
-	return nil
-}
-
-// validity returns how long a lock of this TTL is valid for its holder.
-func (s *settings) validity(ttl time.Duration) time.Duration {
-	return quorum.Until(time.Duration(0), ttl, s.drift)
-}
-
-// timeout returns how long answers count in a round about a lock of this TTL.
-func (s *settings) timeout(ttl time.Duration) time.Duration {
-	if s.nodeTimeout > 0 {
-		return s.nodeTimeout
-	}
-	return min(maxNodeTimeout, ttl/4)
-}
-
-// checkName checks the bounds of a name and of its key.
-func (s *settings) checkName(name string) error {
-	switch {
-	case name == "":
-		return invalid("the name is empty")
-	case len(name) > maxNameLen:
-		return invalid("name of %d bytes: at most %d", len(name), maxNameLen)
-	case strings.HasPrefix(s.prefix+name, reservedPrefix):
-		return invalid("the key %q is in the reserved namespace %q", s.prefix+name, reservedPrefix)
-	}
-	return nil
 }

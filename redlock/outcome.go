@@ -2,9 +2,11 @@ package redlock
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
@@ -88,4 +90,58 @@ func (e *QuorumError) refusalsTook() (took time.Duration) {
 		}
 	}
 	return took
+}
+
+// blockedBy reports whether the nodes that answered with this error leave no quorum.
+func (e *QuorumError) blockedBy(err error) bool {
+	n := 0
+	for _, v := range e.Votes {
+		if errors.Is(v.Err, err) {
+			n++
+		}
+	}
+	return n > len(e.Votes)-e.Need
+}
+
+// quarantines lists the remaining times of quarantined nodes, the shortest first.
+func (e *QuorumError) quarantines() []time.Duration {
+	var all []time.Duration
+	for _, v := range e.Votes {
+		var q *QuarantineError
+		if errors.As(v.Err, &q) {
+			all = append(all, q.Remaining)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// QuarantinedFor returns how long until enough quarantines end for a quorum. It assumes that
+// nodes that failed for other reasons stay failed, and that nodes that had not answered are
+// healthy. It is 0 if Reason is not ErrQuarantined.
+func (e *QuorumError) QuarantinedFor() time.Duration {
+	if !errors.Is(e.Reason, ErrQuarantined) {
+		return 0
+	}
+	all, failed := e.quarantines(), 0
+	for _, v := range e.Votes {
+		if (v.Outcome == OutcomeFailed || v.Outcome == OutcomeUnknown) && !errors.Is(v.Err, vote.ErrNotAwaited) {
+			failed++
+		}
+	}
+	spare := len(e.Votes) - e.Need
+	if over := failed - spare; over > 0 && over <= len(all) {
+		return all[over-1]
+	}
+	return 0
+}
+
+// faultReason distinguishes quarantines that leave no quorum from unreachable nodes.
+func (e *QuorumError) faultReason() error {
+	_, failed := e.against()
+	quarantined := len(e.quarantines())
+	if quarantined > 0 && !quorum.Blocks(len(e.Votes), failed-quarantined) {
+		return ErrQuarantined
+	}
+	return ErrNoQuorum
 }

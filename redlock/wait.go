@@ -173,17 +173,6 @@ func (l *Locker) permanent(w *request, err error) bool {
 	return false
 }
 
-// blockedBy reports whether the nodes that answered with this error leave no quorum.
-func (e *QuorumError) blockedBy(err error) bool {
-	n := 0
-	for _, v := range e.Votes {
-		if errors.Is(v.Err, err) {
-			n++
-		}
-	}
-	return n > len(e.Votes)-e.Need
-}
-
 // quarantineDelay returns how long to pause when quarantines leave no quorum. It is at most a
 // second, so that an admission is noticed soon.
 func quarantineDelay(err error) time.Duration {
