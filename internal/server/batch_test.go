@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -130,6 +131,21 @@ func TestABurstOfOneGoroutineSharesWrites(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, got, commands)
 		require.LessOrEqual(t, s.Writes.Load()-before, int64(commands/maxBatch))
+	})
+}
+
+// A health check would wake the writer ten seconds later.
+func TestACommandWakesTheWriter(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *fakeredis.Master, s *Server) {
+		began, got := time.Now(), make(answers, 1)
+		for range 3 {
+			c := pinging()
+			c.To = got
+			require.NoError(t, s.Submit(c, nil))
+			require.Equal(t, command.Granted, (<-got).Outcome)
+			synctest.Wait() // the writer sleeps
+		}
+		require.Zero(t, time.Since(began))
 	})
 }
 
