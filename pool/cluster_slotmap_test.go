@@ -68,7 +68,7 @@ func TestAMasterThatHasLostItsSlotsIsKeptForAWhile(t *testing.T) {
 			return fmt.Sprint("new ", added, ", gone ", gone)
 		}
 	}
-	moved := func(now clock.Instant) string { m.moved(9, "c", "d"); return "" }
+	moved := func(clock.Instant) string { m.moved(9, "c", "d"); return "" }
 	asked := func(now clock.Instant) string { m.asked("b", "d", now); return "" }
 	for _, row := range []struct {
 		after           time.Duration

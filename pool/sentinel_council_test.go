@@ -39,7 +39,7 @@ func newHearing(sentinels int, now clock.Instant) *hearing {
 
 func (h *hearing) hear(t *testing.T, events string) {
 	t.Helper()
-	for _, e := range strings.Fields(events) {
+	for e := range strings.FieldsSeq(events) {
 		if passed, ok := strings.CutPrefix(e, "+"); ok {
 			h.now = h.now.Add(seconds(t, passed))
 			continue
@@ -269,7 +269,7 @@ func FuzzCouncil(f *testing.F) {
 			switch what := b % 8; what {
 			case 0, 1, 2, 3, 4, 5: // b was named up to 4.8 s ago, and c too long ago
 				master := []string{"a", "a", "b", "b", "c", ""}[what]
-				asked := h.now.Add(-[]time.Duration{0, 1500, 0, 4800, 4900, 0}[what] * time.Millisecond)
+				asked := h.now.Add(-time.Duration([]int{0, 1500, 0, 4800, 4900, 0}[what]) * time.Millisecond)
 				h.answer(i, master, asked)
 				all = append(all, said{i, master, asked, false})
 				if now := all.master(h.now, n); now != "" {
@@ -285,6 +285,7 @@ func FuzzCouncil(f *testing.F) {
 				h.now = h.now.Add(time.Duration(b/8) * 100 * time.Millisecond)
 			}
 			require.Equal(t, switched, h.switched)
+			require.Equal(t, int64(len(switched)), h.switches)
 			require.Equal(t, last, h.choice.master)
 			require.Equal(t, all.mayDecide(n), h.mayStillDecide())
 			require.Equal(t, all.votes(last, h.now, n), h.agree(h.now))
