@@ -110,14 +110,6 @@ func settle(t *testing.T, n *Node) {
 // answers returns how many commands the node has matched to replies.
 func answers(n *Node) int64 { return serverOf(n).Answered.Load() }
 
-// sound are the facts of a healthy master.
-func sound() command.Facts {
-	return command.Facts{
-		RunID: "r", Version: "7.0.15", Mode: "standalone", Role: "master", Eviction: "noeviction",
-		ReplID2: "0000000000000000000000000000000000000000",
-	}
-}
-
 // call is a command and its answer.
 type call struct {
 	command.Command

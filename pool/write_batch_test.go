@@ -72,22 +72,6 @@ func frozenAt(mute <-chan struct{}) fake {
 	}
 }
 
-// openFrozen opens a node whose master answers no script until unmute is called.
-func openFrozen(t *testing.T, cfg Config) (n *Node, unmute func()) {
-	t.Helper()
-	mute := make(chan struct{})
-	unmute = sync.OnceFunc(func() { close(mute) })
-	cfg.Address = frozenAt(mute).listen(t, "tcp", "127.0.0.1:0").Addr().String()
-	n, err := Open(unhurried(cfg))
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		unmute() // also if the test fails
-		_ = n.Close()
-	})
-	settle(t, n)
-	return n, unmute
-}
-
 // A command that waits behind a full socket can still be cancelled.
 func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {

@@ -44,8 +44,10 @@ func New(cfg *Config) *Server {
 // Start begins to dial.
 func (s *Server) Start() { s.serving.Go(s.run) }
 
-// Up reports whether there is a connection, and Queued how many commands wait to be written.
-func (s *Server) Up() bool    { return s.link.Load() != nil }
+// Up reports whether there is a connection.
+func (s *Server) Up() bool { return s.link.Load() != nil }
+
+// Queued returns how many commands wait to be written.
 func (s *Server) Queued() int { return s.queue.len() }
 
 // now returns the time of the node's clock.
