@@ -80,6 +80,7 @@ type request struct {
 	// Used while the request waits:
 	waiter    waiting.Waiter
 	sightings verdict.Sightings
+	patient   bool  // attempts wait for distant nodes in a tie: a key stays on a node, so not only contenders have split the votes
 	last      error // error of the last attempt
 }
 

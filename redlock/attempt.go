@@ -33,6 +33,7 @@ func (l *Locker) attempt(
 		seen, lost := l.describeHolders(ctx, w, lk, lost)
 		l.traceAttempt(lk, lost, decided, 0)
 		seen.Took = decided.Sub(start)
+		w.patient = seen.Oldest > vote.TieTimeout(0)
 		return nil, seen, lost
 	}
 	if l.isClosed() { // won while Close listed the held locks
@@ -54,6 +55,7 @@ func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
 	lk.fillAcquire(&r.Request)
 	r.Start = start
 	r.Request.NotAfter = quorum.Until(start, lk.opts.ttl, l.set.drift)
+	r.Patient = w.patient
 	r.Arm(l.set.timeout(w.ttl))
 	lk.keys.acquire = r
 	l.group.NoteBegan(r)

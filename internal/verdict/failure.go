@@ -71,6 +71,8 @@ type Contention struct {
 	FreeIn time.Duration
 	// Blocked is how long the same keys have left no quorum, if no token is on one.
 	Blocked time.Duration
+	// Oldest is how long one of the keys in the way has been there, if no token is on a quorum.
+	Oldest time.Duration
 	// Tokens identifies the tokens that are on a quorum, for all names.
 	Tokens string
 	// Foreign reports that a token is not from this library, so its release is not announced.

@@ -27,7 +27,7 @@ func (seen *Sightings) Explain(now clock.Instant, longest time.Duration, f Failu
 	c := holderOf(f)
 	blocked := c.Stuck || f.Foreign
 	if !c.Stuck {
-		c.FreeIn, c.Stuck, c.Blocked = seen.blockedFor(now, longest, f)
+		c.FreeIn, c.Stuck, c.Blocked, c.Oldest = seen.blockedFor(now, longest, f)
 	}
 	c.Why = Lost(len(f.Keys), f.Refused, f.Failed, blocked || c.Blocked > longest)
 	return c
@@ -57,8 +57,9 @@ func holderOf(f Failure) (c Contention) {
 
 // blockedFor reports whether contenders are stuck: none can have a quorum until unchanged keys
 // expire or a failed node votes again. free is how soon that can be without a release; negative if
-// unknown. An attempt before that is useless. blocked is how long the same keys have left no quorum.
-func (seen *Sightings) blockedFor(now clock.Instant, longest time.Duration, f Failure) (free time.Duration, stuck bool, blocked time.Duration) {
+// unknown. An attempt before that is useless. blocked is how long the same keys have left no quorum, and oldest how long one of them has
+// been there.
+func (seen *Sightings) blockedFor(now clock.Instant, longest time.Duration, f Failure) (free time.Duration, stuck bool, blocked, oldest time.Duration) {
 	if *seen == nil {
 		*seen = make(Sightings, len(f.Keys))
 	}
@@ -75,16 +76,16 @@ func (seen *Sightings) blockedFor(now clock.Instant, longest time.Duration, f Fa
 	}
 	spare := len(f.Keys) - f.Need
 	slices.Sort(ages)
-	blocked = ages[len(ages)-1-spare]
+	blocked, oldest = ages[len(ages)-1-spare], ages[len(ages)-1]
 	over := len(inTheWay) - spare
 	if over <= 0 {
-		return 0, false, blocked
+		return 0, false, blocked, oldest
 	}
 	slices.Sort(inTheWay)
 	if free = inTheWay[over-1]; free == NoExpiry {
 		free = -1
 	}
-	return free, true, blocked
+	return free, true, blocked, oldest
 }
 
 // see records the keys of one node. It returns how long the oldest of them has been there, and how

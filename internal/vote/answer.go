@@ -97,22 +97,32 @@ func (r *Round) completePart() {
 
 // armTieTimeout ends an acquire's vote soon after a tie. If two contenders have a vote each, neither
 // may keep it for the whole node timeout because the deciding node is frozen (docs/dev/rules.md
-// rule 22). Losing is always safe. A distant node gets time according to its own measured round trip
-// (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
+// rule 22). Losing is always safe.
+//
+// A vote that is not patient does not wait for a node that is known to be more distant than that: the contenders would keep their
+// votes, which nobody can win meanwhile. A patient one gives it time according to its own measured round trip: a key that stays
+// would otherwise keep the name from everybody (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
 //
 // Another answer may decide the round before the timer is set here. The timer then finds no node
 // uncounted that could change the decision.
 func (r *Round) armTieTimeout() {
 	now := r.group.Clock.Now()
 	took := now.Sub(r.Start)
-	d := TieTimeout(took)
+	d, patience, distant := TieTimeout(took), time.Duration(0), true
 	r.View(func(s *Ballots) {
 		for i := range s.ByNode {
 			if !s.ByNode[i].Counted {
-				d = max(d, r.group.Patience(i)-took)
+				patience = max(patience, r.group.Patience(i)-took)
+				distant = distant && r.group.trip(i)-took > d
 			}
 		}
 	})
+	switch {
+	case r.Patient:
+		d = max(d, patience)
+	case distant:
+		d = 0
+	}
 	if at := now.Add(d); at.Before(r.deadline) {
 		r.group.Timers.Set(&r.timer, at, (*voteTimer)(r))
 	}

@@ -57,7 +57,7 @@ func (g *Group) NewReading(events *Events, owner any, names []string) *Round {
 	return r
 }
 
-// A tied vote waits at least tieFactor times as long as the answers took, and at least minTie. It
+// A tied vote waits tieFactor times as long as the answers took, and at least minTie. One that is patient
 // waits for tripsPatience round trips of a distant node.
 const (
 	tieFactor     = 4
@@ -68,8 +68,8 @@ const (
 // TieTimeout returns how long to wait for more answers if the others took this long.
 func TieTimeout(took time.Duration) time.Duration { return max(tieFactor*took, minTie) }
 
-// Patience returns how long after its start a tied vote waits for a node. It is 0 for a node that
+// Patience returns how long after its start a patient vote waits for a node in a tie. It is 0 for a node that
 // was never measured or that is silent: it left an attempt unanswered and has not answered in time since.
-func (g *Group) Patience(node int) time.Duration {
-	return tripsPatience * time.Duration(g.trips[node].Load())
-}
+func (g *Group) Patience(node int) time.Duration { return tripsPatience * g.trip(node) }
+
+func (g *Group) trip(node int) time.Duration { return time.Duration(g.trips[node].Load()) }

@@ -64,12 +64,40 @@ func TestATieWaitsForTheMostDistantOfTheMissingNodes(t *testing.T) {
 			time.Sleep(trip)
 			nodes[distant].Answer(granted)
 			r := acquire(g, &vote.Events{}, vote.Earliest)
+			r.Patient = true
 			time.Sleep(answered)
 			nodes[0].Answer(granted)
 			nodes[1].Answer(granted)
 			nodes[2].Answer(refused)
 			r.Wait(nil)
 			require.Equal(t, want, g.Clock.Now().Sub(r.Start), "node %d", distant)
+		})
+	}
+}
+
+// Contenders would keep their votes, which nobody can win meanwhile. A node that is unknown, or not that far, is waited for.
+func TestAnImpatientTieEndsAtOnceIfTheMissingNodesAreFar(t *testing.T) {
+	const far, answered = 50 * time.Millisecond, 2 * time.Millisecond
+	for near, want := range map[time.Duration]time.Duration{
+		far:                  answered,
+		answered + far/2:     answered,
+		5 * time.Millisecond: answered + vote.TieTimeout(answered),
+		0:                    answered + vote.TieTimeout(answered), // it was never measured
+	} {
+		inGroup(t, 5, func(t *testing.T, g *vote.Group, nodes []*node) {
+			acquire(g, &vote.Events{}, vote.Earliest)
+			if time.Sleep(near); near > 0 {
+				nodes[4].Answer(granted)
+			}
+			time.Sleep(far)
+			nodes[3].Answer(granted)
+			r := acquire(g, &vote.Events{}, vote.Earliest)
+			time.Sleep(answered)
+			nodes[0].Answer(granted)
+			nodes[1].Answer(granted)
+			nodes[2].Answer(refused)
+			r.Wait(nil)
+			require.Equal(t, want, g.Clock.Now().Sub(r.Start), "%v away", near)
 		})
 	}
 }

@@ -21,6 +21,7 @@ type Round struct {
 	Owner   any           // for the functions of the events
 	Rule    Rule
 	Enough  func(*Ballots) bool // ends the round before the rule does; may be nil
+	Patient bool                // in a tie it waits for distant nodes: see armTieTimeout
 
 	group  *Group
 	events *Events

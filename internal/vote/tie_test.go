@@ -16,6 +16,7 @@ func TestATiedVoteEndsByTheRoundTripsOfTheMissingNode(t *testing.T) {
 	inGroup(t, 3, func(t *testing.T, g *vote.Group, nodes []*node) {
 		tie := func() time.Duration {
 			r := acquire(g, &vote.Events{}, vote.Earliest)
+			r.Patient = true
 			nodes[0].Answer(granted)
 			nodes[1].Answer(refused)
 			r.Wait(nil)

@@ -75,6 +75,9 @@ func (l *look) plan(at clock.Instant) {
 	l.due, l.rest = at, 0
 }
 
+// released forgets when the keys expire: their holder has released them, and those of its successor are unknown.
+func (l *look) released() { l.expiry = never }
+
 // yields reports that others go first until a time, also if the waiter hears of their releases from now on.
 func (l *look) yields() bool { return l.why == ByMessage }
 
