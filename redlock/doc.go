@@ -49,7 +49,8 @@ package redlock
 
 // The files of the package, from the outside in:
 //
-//	locker.go, options.go, settings.go, lockoptions.go, close.go  a Locker: settings, start and end
+//	locker.go, close.go                                a Locker: start and end
+//	options.go, lockoptions.go, settings.go            its options, those of a lock; what they set
 //	node.go                                            what a Locker needs of a node
 //	acquire.go, wait.go, attempt.go, holders.go        acquisition: attempts, waiting, who holds the names
 //	rounds.go, outcome.go                              requests to all nodes, and their errors
