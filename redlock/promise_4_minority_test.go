@@ -165,7 +165,7 @@ func TestATieWaitsForANodeThatIsFarAndNotSilent(t *testing.T) {
 // Contenders that have a vote each would keep it until the distant node has answered.
 func TestContendersDoNotWaitForANodeThatIsFar(t *testing.T) {
 	holds := func(contenders int, far time.Duration) (n int64) {
-		onMasters(t, 3, func(t *testing.T, s *system) {
+		onMasters(t, 3, func(_ *testing.T, s *system) {
 			ctx, cancel := context.WithTimeout(bg, 5*time.Second)
 			defer cancel()
 			var all sync.WaitGroup
