@@ -49,7 +49,7 @@ func TestFiguresOfAnOlderStateOfTheCodeAreWarnedOf(t *testing.T) {
 	pages := []*page{read("a.md", "Measured at commit "+first+".\n\nMeasured at commit "+second+", and at commit 0000000, not `commit abcdef0`.\n")}
 	old := words(checkAge(pages))
 	require.Len(t, old, 2)
-	assert.Equal(t, "a.md:1: measured at commit "+first+": redlock or pool has changed since", old[0])
+	assert.Equal(t, "a.md:1: measured at commit "+first+": redlock, pool or internal/server has changed since", old[0])
 	assert.Contains(t, old[1], "a.md:3: measured at commit 0000000: it can't be compared")
 }
 
