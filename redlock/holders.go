@@ -127,7 +127,7 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 	q.round = l.readRound(&noEvents, nil, w.names, args)
 	timeout := l.set.timeout(w.ttl)
 	if q.Brief() { // as after a tie: see package vote, group.go
-		timeout = min(timeout, l.notAwaitedTimeout(q.votes, lost.refusalsTook()))
+		timeout = min(timeout, l.notAwaitedTimeout(q.votes, lost.refusalsTook(), w.patient))
 	}
 	q.round.Rule, q.round.Enough = vote.AfterAll, q.enough
 	q.round.Arm(timeout)
@@ -138,10 +138,10 @@ func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
 }
 
 // notAwaitedTimeout returns how long to wait for nodes that had not answered, as after a tie.
-func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration) time.Duration {
+func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration, patient bool) time.Duration {
 	d := vote.TieTimeout(took)
 	for i := range votes {
-		if votes[i].notAwaited() {
+		if patient && votes[i].notAwaited() {
 			d = max(d, l.group.Patience(i))
 		}
 	}
