@@ -203,12 +203,12 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	others := all[1]
 	model, files := others[len(others)-2], others[len(others)-1]
 	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./internal/model", repeat(model, module+"/internal/model", "TestX"))
-	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./pool", repeat(files, module+"/pool", "TestX"))
+	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./internal/server", repeat(files, module+"/internal/server", "TestX"))
 	sim := others[len(others)-3]
 	assert.Equal(t, "GOWORK= go test -short -race=false -count=1 -run '^TestX$' ./integration/sim", repeat(sim, simulation, "TestX"))
 	said := strings.Join(files.argv, " ")
 	assert.Contains(t, said, "TestProcessesTakeTurns|")
-	for _, p := range []string{"/internal/waiting", "/pool", "/redlock"} {
+	for _, p := range []string{"/internal/server", "/internal/waiting", "/redlock"} {
 		assert.Contains(t, files.argv, module+p)
 	}
 	assert.NotContains(t, files.argv, module+"/clock", "none of its files has")
