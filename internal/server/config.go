@@ -35,6 +35,14 @@ type Config struct {
 	Ended func()
 }
 
+// mayVote returns why the server at an address may not vote.
+func (c *Config) mayVote(address string) error {
+	if c.MayVote == nil {
+		return nil
+	}
+	return c.MayVote(address)
+}
+
 // faults returns what keeps a server from voting.
 func (c *Config) faults(f command.Facts) []command.Fault {
 	if c.Faults != nil {

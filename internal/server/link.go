@@ -142,10 +142,10 @@ func (l *link) handle(c *command.Command, v any, err error) {
 // the validity counts from before that, so accepting the grant would be safe today. But every future use of a grant would have to
 // keep it safe.
 func (l *link) counted(c *command.Command, r command.Reply) command.Reply {
-	if l.server.cfg.MayVote == nil || r.Outcome != command.Granted || !votes(c) {
+	if r.Outcome != command.Granted || !votes(c) {
 		return r
 	}
-	if err := l.server.cfg.MayVote(l.conn.Address); err != nil {
+	if err := l.server.cfg.mayVote(l.conn.Address); err != nil {
 		return command.Reply{Outcome: command.Unknown, Err: err}
 	}
 	return r

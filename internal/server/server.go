@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,10 +108,8 @@ func (s *Server) Retire(passOn func(*command.Command), why error) {
 func (s *Server) Drain(passOn func(*command.Command)) {
 	queued := s.queue.drain(passOn)
 	parked, sweeps := s.ledger.drain()
-	for _, all := range [][]*command.Command{sweeps, queued, parked} {
-		for _, c := range all {
-			passOn(c)
-		}
+	for _, c := range slices.Concat(sweeps, queued, parked) {
+		passOn(c)
 	}
 }
 

@@ -140,10 +140,8 @@ func (s *standing) admits(c *command.Command) error {
 		return nil
 	}
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
-	if s.cfg.MayVote != nil {
-		if err := s.cfg.MayVote(v.address); err != nil {
-			return err
-		}
+	if err := s.cfg.mayVote(v.address); err != nil {
+		return err
 	}
 	member := s.cfg.Shared.Member()
 	register, err := v.state.Admit(c, member)
