@@ -79,7 +79,7 @@ func (h *hearing) says() string {
 	case h.mayStillDecide():
 		return "waits"
 	}
-	return "nobody"
+	return "none"
 }
 
 // councils is cases of councils: how many Sentinels, what happens, and what the council says then.
@@ -106,17 +106,17 @@ func TestAMasterIsNamedByAMajorityOfTheConfiguredSentinels(t *testing.T) {
 		"all of three":                       {3, "1a 2a 3a", "a 4.9s"},
 		"two of three":                       {3, "1a 2b 3a", "a 4.9s"},
 		"two of three, and one is silent":    {3, "1a 2a", "a 4.9s"},
-		"one of three":                       {3, "1a 2? 3?", "nobody"},
-		"one of three, whatever it repeats":  {3, "1a 1a 1a 2? 3?", "nobody"},
-		"two of four":                        {4, "1a 2a 3b 4?", "nobody"},
+		"one of three":                       {3, "1a 2? 3?", "none"},
+		"one of three, whatever it repeats":  {3, "1a 1a 1a 2? 3?", "none"},
+		"two of four":                        {4, "1a 2a 3b 4?", "none"},
 		"three of four":                      {4, "1a 2a 3a 4?", "a 4.9s"},
-		"two of five":                        {5, "1a 2a 3? 4? 5?", "nobody"},
-		"two of five, and three are dead":    {5, "1a 2a 3x 4x 5x", "nobody"},
-		"none":                               {3, "1? 2? 3?", "nobody"},
-		"each another one":                   {3, "1a 2b 3c", "nobody"},
+		"two of five":                        {5, "1a 2a 3? 4? 5?", "none"},
+		"two of five, and three are dead":    {5, "1a 2a 3x 4x 5x", "none"},
+		"none":                               {3, "1? 2? 3?", "none"},
+		"each another one":                   {3, "1a 2b 3c", "none"},
 		"another one, as two have changed":   {3, "1a 2a 3a 1b 2b", "b 4.9s"},
 		"the same one, as only one changed":  {3, "1a 2a 3a 1b", "a 4.9s"},
-		"none, as two do not know it now":    {3, "1a 2a 3a 1? 2?", "nobody"},
+		"none, as two do not know it now":    {3, "1a 2a 3a 1? 2?", "none"},
 		"the same one, as two know it again": {3, "1a 2a 3a 1? 2? 1a", "a 4.9s"},
 	}.check(t)
 }
@@ -129,11 +129,11 @@ func TestAMasterCountsAsLongAsTheAnswersOfAMajority(t *testing.T) {
 		"one is asked again, of two":        {3, "1a 2a +3 1a", "a 1.9s"},
 		"two are asked again, of three":     {3, "1a 2a 3a +3 1a 2a", "a 4.9s"},
 		"the last millisecond":              {3, "1a 2a 3a +4.899", "a 1ms"},
-		"no more":                           {3, "1a 2a 3a +4.9", "nobody"},
-		"two were asked too long ago":       {3, "1a-7 2a-4.9 3b", "nobody"},
+		"no more":                           {3, "1a 2a 3a +4.9", "none"},
+		"two were asked too long ago":       {3, "1a-7 2a-4.9 3b", "none"},
 		"a failure takes back no answer":    {3, "1a 2a +1 1x 2x 3x", "a 3.9s"},
-		"nor does it make one count longer": {3, "1a 2a 3a +4.9 1x 2x", "nobody"},
-		"nor does it bring one back":        {3, "1a 2a 3a 1? 2? 1x 2x 3x", "nobody"},
+		"nor does it make one count longer": {3, "1a 2a 3a +4.9 1x 2x", "none"},
+		"nor does it bring one back":        {3, "1a 2a 3a 1? 2? 1x 2x 3x", "none"},
 		"answers behind failures":           {3, "1x 2x 1a 2a", "a 4.9s"},
 	}.check(t)
 }
@@ -143,12 +143,12 @@ func TestADialWaitsOnlyForSentinelsThatCanDecide(t *testing.T) {
 		"all are silent":                          {3, "", "waits"},
 		"the third may join either":               {3, "1a 2b", "waits"},
 		"the third may join the first":            {3, "1a 2x", "waits"},
-		"the third would be alone":                {3, "1x 2x", "nobody"},
-		"and joins none who failed since":         {3, "1a 2a 1x 2x +5", "nobody"},
-		"none is silent":                          {3, "1a 2b 3x", "nobody"},
-		"none is silent, and all is too old":      {3, "1a 2a 3a +5", "nobody"},
+		"the third would be alone":                {3, "1x 2x", "none"},
+		"and joins none who failed since":         {3, "1a 2a 1x 2x +5", "none"},
+		"none is silent":                          {3, "1a 2b 3x", "none"},
+		"none is silent, and all is too old":      {3, "1a 2a 3a +5", "none"},
 		"of five two may join the first":          {5, "1a 2b 3?", "waits"},
-		"of five one and the first are too few":   {5, "1a 2b 3? 4c", "nobody"},
+		"of five one and the first are too few":   {5, "1a 2b 3? 4c", "none"},
 		"of five the last may join the first two": {5, "1a 2a 3b 4b", "waits"},
 	}.check(t)
 }

@@ -137,7 +137,7 @@ func TestWhoHasGivenUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// The keys of a holder would expire soon after its release. All that have seen them would try at that instant, though somebody else has
+// The keys of a holder would expire soon after its release. All that have seen them would try at that instant, though another process has
 // the name by then.
 func TestTheExpiryOfReleasedKeysIsNoReasonToTry(t *testing.T) {
 	late.LeaveOut(t, "it counts attempts")

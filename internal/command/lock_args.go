@@ -20,7 +20,7 @@ const FreePrefix = Reserved + "free:"
 // WaitersChannel returns the channel to which every process subscribes, besides those of the names,
 // that waits for any name with a key prefix. So one look tells whether any of many releases has to be
 // announced. A lock whose key is just that prefix has the same channel. Its releases are announced more
-// often then, and whoever waits for another name counts as one that waits for it.
+// often then, and a waiter for another name counts as one that waits for it.
 func WaitersChannel(keyPrefix string) string { return FreePrefix + keyPrefix }
 
 // FencePrefix and a lock's key form the key of its fence counter.

@@ -69,7 +69,7 @@ func (m *Master) exists(key string) bool {
 	return m.data().Exists(key)
 }
 
-// LoseScripts removes all scripts, and from now on also each that SCRIPT LOAD loads, as if somebody flushed them at once. EVAL loads a
+// LoseScripts removes all scripts, and from now on also each that SCRIPT LOAD loads, as if another client flushed them at once. EVAL loads a
 // script for good.
 func (m *Master) LoseScripts() {
 	m.mu.Lock()

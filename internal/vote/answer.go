@@ -100,8 +100,8 @@ func (r *Round) completePart() {
 // rule 22). Losing is always safe.
 //
 // A vote that is not patient does not wait for a node that is known to be more distant than that: the contenders would keep their
-// votes, which nobody can win meanwhile. A patient one gives it time according to its own measured round trip: a key that stays
-// would otherwise keep the name from everybody (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
+// votes, and no other one could win meanwhile. A patient one gives it time according to its own measured round trip: a key that stays
+// would otherwise keep the name from all (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
 //
 // Another answer may decide the round before the timer is set here. The timer then finds no node
 // uncounted that could change the decision.

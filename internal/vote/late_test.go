@@ -75,7 +75,7 @@ func TestATieWaitsForTheMostDistantOfTheMissingNodes(t *testing.T) {
 	}
 }
 
-// Contenders would keep their votes, which nobody can win meanwhile. A node that is unknown, or not that far, is waited for.
+// Contenders would keep their votes, and no other one could win meanwhile. A node that is unknown, or not that far, is waited for.
 func TestAnImpatientTieEndsAtOnceIfTheMissingNodesAreFar(t *testing.T) {
 	const far, answered = 50 * time.Millisecond, 2 * time.Millisecond
 	for near, want := range map[time.Duration]time.Duration{

@@ -188,7 +188,7 @@ func (c *channel) heardLocked(r release) {
 	if w == nil {
 		return
 	}
-	if other && len(w.names) == 1 { // all that saw the same keys would try at the same instant, though somebody else has the name by then
+	if other && len(w.names) == 1 { // all that saw the same keys would try at the same instant, though another process has the name by then
 		w.look.released()
 	}
 	switch rest := s.rest(waited, draw()); {
