@@ -273,7 +273,7 @@ LOCKSKIP     := Alloc|Heap|Sim
 
 .PHONY: lock-order
 lock-order: ## check that tests lock mutexes in the order of docs/dev/architecture.md (LOCKTESTS=. for all tests: 5 minutes)
-	go run ./internal/tools/lockorder docs/dev/architecture.md -- ./redlock ./pool ./internal/vote ./internal/waiting -timeout 20m -run '$(LOCKTESTS)' -skip '$(LOCKSKIP)'
+	go run ./internal/tools/lockorder docs/dev/architecture.md -- ./redlock ./pool/... ./internal/vote ./internal/waiting -timeout 20m -run '$(LOCKTESTS)' -skip '$(LOCKSKIP)'
 
 .PHONY: api
 api: ## write down the exported API, for review: api/*.txt

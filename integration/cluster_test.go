@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -29,7 +30,7 @@ func onClusters(t *testing.T, clusters []*redistest.Cluster, opts ...redlock.Opt
 		for _, m := range c.Masters {
 			addresses = append(addresses, c.Inside(m))
 		}
-		n, err := pool.Open(pool.Config{Name: "c" + strconv.Itoa(i+1), Cluster: addresses, Dial: c.Dial})
+		n, err := pool.Open(pool.Config{Name: "c" + strconv.Itoa(i+1), Kind: &cluster.Config{Addresses: addresses}, Dial: c.Dial})
 		require.NoError(t, err)
 		nodes = append(nodes, n)
 	}

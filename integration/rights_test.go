@@ -13,6 +13,8 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -195,7 +197,7 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 			urls := "redis+cluster://app:secret@" + c.Masters[0].Addr()
 			cfg, err := pool.ParseURL(urls)
 			require.NoError(t, err)
-			cfg.Name, cfg.Dial, cfg.Cluster = "c", c.Dial, []string{c.Inside(c.Masters[0])}
+			cfg.Name, cfg.Dial, cfg.Kind = "c", c.Dial, &cluster.Config{Addresses: []string{c.Inside(c.Masters[0])}}
 			n, err := pool.Open(cfg)
 			require.NoError(t, err)
 			opts := slices.Concat([]redlock.Option{redlock.WithKeyPrefix(appPrefix), redlock.WithNodeTimeout(busyTimeout)}, opts, more)
@@ -259,7 +261,8 @@ func TestTheDocumentedRightsAreEnoughBehindSentinels(t *testing.T) {
 		cfg, err := pool.ParseURL(g.URL())
 		require.NoError(t, err)
 		cfg.Name, cfg.Dial, cfg.Username, cfg.Password = "a", g.Dial, "app", "secret"
-		cfg.Sentinels.MaxAge, cfg.Sentinels.Username, cfg.Sentinels.Password = sentinelMaxAge, "app", "secret"
+		behind := cfg.Kind.(*sentinel.Config)
+		behind.MaxAge, behind.Username, behind.Password = sentinelMaxAge, "app", "secret"
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
 		l, err := redlock.New([]*pool.Node{n}, append([]redlock.Option{

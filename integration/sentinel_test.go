@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -99,7 +100,8 @@ func behind(t *testing.T, s *side, groups []*redistest.Group, opts ...redlock.Op
 	for i, g := range groups {
 		cfg, err := pool.ParseURL(g.URL())
 		require.NoError(t, err)
-		cfg.Name, cfg.Sentinels.MaxAge, cfg.Dial = string(rune('a'+i)), sentinelMaxAge, s.dialler(g)
+		cfg.Name, cfg.Dial = string(rune('a'+i)), s.dialler(g)
+		cfg.Kind.(*sentinel.Config).MaxAge = sentinelMaxAge
 		n, err := pool.Open(cfg)
 		require.NoError(t, err)
 		nodes = append(nodes, n)

@@ -35,11 +35,11 @@ func TestACommandThatWaitedForADialIsNotSentToAnUnfitServer(t *testing.T) {
 	var open func()
 	replica := func(m *fakeredis.Master) { m.SetInfo("role", "slave") }
 	onMaster(t, replica, behindAGate(&open), func(t *testing.T, m *fakeredis.Master, n *Node) {
-		c := acquiring("A", longTTL, "k").on(n)
+		c := acquiring("A", longTTL, "k").On(n)
 		synctest.Wait()
-		require.True(t, c.pending())
+		require.True(t, c.Pending())
 		open()
-		r := c.reply(t)
+		r := c.Reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, command.ErrUnfit)
 		require.Zero(t, count(m, "SET"))
@@ -55,11 +55,11 @@ func TestAGuardedCommandCarriesTheMarkerOfItsConnection(t *testing.T) {
 		require.NoError(t, m.Restart(true))
 		synctest.Wait()
 		m.ForgetLog()
-		c := acquiringUnder("B", "k").on(n)
+		c := acquiringUnder("B", "k").On(n)
 		synctest.Wait()
-		require.True(t, c.pending())
+		require.True(t, c.Pending())
 		open()
-		requireQuarantined(t, c.reply(t), guardTTL)
+		requireQuarantined(t, c.Reply(t), guardTTL)
 		sent := 0
 		for _, e := range m.Log() {
 			if slices.Contains(e.Args, "B") {

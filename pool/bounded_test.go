@@ -95,10 +95,10 @@ func TestAHostileReplyEndsItsConnectionAndNothingElse(t *testing.T) {
 				n, err := Open(cfg)
 				require.NoError(t, err)
 				defer n.Close()
-				require.Equal(t, command.Granted, pinging().outcome(t, n))
+				require.Equal(t, command.Granted, pinging().Outcome(t, n))
 				armed.Store(true)
 				require.Less(t, allocated(func() {
-					r := pinging().on(n).reply(t)
+					r := pinging().On(n).Reply(t)
 					require.Equal(t, command.Unknown, r.Outcome)
 					require.ErrorIs(t, r.Err, ErrDisconnected)
 					time.Sleep(time.Second) // dials receive it in their handshake
@@ -107,7 +107,7 @@ func TestAHostileReplyEndsItsConnectionAndNothingElse(t *testing.T) {
 				require.Greater(t, n.Stats().DialFailures, int64(0))
 				armed.Store(false)
 				time.Sleep(10 * time.Second)
-				require.Equal(t, command.Granted, pinging().outcome(t, n))
+				require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			})
 		})
 	}
@@ -120,8 +120,8 @@ func TestAReplyOfManyPartsIsOne(t *testing.T) {
 		for i := range keys {
 			keys[i] = strings.Repeat("k", i%100+1) + string(rune('a'+i%26)) + time.Duration(i).String()
 		}
-		require.Equal(t, command.Granted, acquiring("token", longTTL, keys...).outcome(t, n))
-		r := inspecting(keys...).on(n).reply(t)
+		require.Equal(t, command.Granted, acquiring("token", longTTL, keys...).Outcome(t, n))
+		r := inspecting(keys...).On(n).Reply(t)
 		require.Equal(t, command.Granted, r.Outcome)
 		require.Len(t, r.KeyStates, len(keys))
 	})
@@ -130,7 +130,7 @@ func TestAReplyOfManyPartsIsOne(t *testing.T) {
 // A reply without a command is timed from its first byte on.
 func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		time.Sleep(n.cfg.HardTimeout / 2) // no answer is due any more
 		only(t, m).Say("+half a li")
 		time.Sleep(n.cfg.HardTimeout - time.Millisecond)
@@ -139,7 +139,7 @@ func TestAReplyThatBeginsOnAnIdleConnectionMustEnd(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, n.Stats().Connected)
 		time.Sleep(time.Second) // the dial
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -180,12 +180,12 @@ func TestASubscriptionThatViolatesTheLimitsIsDialledMoreAndMoreSeldom(t *testing
 		n, err := Open(cfg)
 		require.NoError(t, err)
 		defer n.Close()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		s := voterOf(n).Subscribe(make(diary, 1000))
 		defer s.Close()
 		s.Add("a")
 		time.Sleep(10 * time.Minute)
 		require.Less(t, dials.Load(), int64(60))
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }

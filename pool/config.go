@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -35,31 +35,17 @@ type Config struct {
 	Network string
 
 	// Address is host:port, or the socket's path. It has no default, and must be empty
-	// with Sentinels or a Cluster. It must not be a URL, which may contain a password: an
+	// with a Kind. It must not be a URL, which may contain a password: an
 	// address that contains "://" or "@" is refused, and not shown. An absolute path may
 	// contain "@". [ParseURL] reads URLs.
 	Address string
 
-	// Sentinels, unless nil, name the node's master. Address must be empty. Username, Password,
-	// TLS, Database and the other settings are those of every server that may become the master.
-	// Dial also dials the Sentinels. Defaults to nil.
-	Sentinels *Sentinels
-
-	// Cluster, unless empty, makes the node an independent Redis Cluster. Each lock is on the
-	// master that has the slot of its key, and moves with the slot. Cluster contains host:port of
-	// some members, 1 to 64, of which one must answer. Address must be empty, and Database 0.
-	// Username, Password, TLS and the other settings are those of every member. The addresses of
-	// the members are those that the Cluster announces (cluster-announce-ip,
-	// cluster-announce-hostname). Defaults to none.
-	//
-	// A Cluster has at most 1,024 masters. A slot map (CLUSTER SLOTS) that names more is refused
-	// with an error that says so.
-	//
-	// A Cluster is one vote. All keys of a lock must have one hash slot. Replication is
-	// asynchronous, so a promoted replica lacks the last writes that its master acknowledged, and
-	// the restart guard, which would keep it from voting, is not possible here: after a failover a
-	// Cluster may grant a lock again. Prefer single masters, or Sentinels, if you have the choice.
-	Cluster []string
+	// Kind, unless nil, makes the node something else than one master at a fixed address: a
+	// *sentinel.Config, whose Sentinels name the master, or a *cluster.Config, a Redis Cluster.
+	// Address must be empty. Username, Password, TLS and the other settings are those of every
+	// server that may become the master, or of every member. Dial also dials the Sentinels.
+	// Defaults to nil.
+	Kind Kind
 
 	// Username and Password are sent with AUTH at every dial. If both are empty no AUTH is
 	// sent. A Password alone is that of the default user.
@@ -127,12 +113,17 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Kind is what a node is if it is not one master: a *sentinel.Config or a *cluster.Config, of the packages
+// pool/sentinel and pool/cluster. A program links only the kinds that it imports.
+type Kind interface {
+	// NodeKind is for this package. Its type is internal, so no other package has a Kind.
+	NodeKind() node.Kind
+}
+
 // The bounds of Config's fields.
 const (
-	minWait, maxWait = time.Millisecond, 5 * time.Minute
-	maxQueue         = 1 << 20
-	maxName          = 255
-	maxClientName    = 128
+	maxQueue      = 1 << 20
+	maxClientName = 128
 )
 
 // withDefaults fills in the defaults and checks the result. The error contains everything that is
@@ -141,7 +132,7 @@ func (c Config) withDefaults() (Config, error) {
 	c = c.withAllDefaults()
 	err := c.check()
 	switch {
-	case errors.Is(err, errIsURL): // the default name may be made of that URL, which may contain a password
+	case errors.Is(err, node.ErrIsURL): // the default name may be made of that URL, which may contain a password
 		return c, fmt.Errorf("pool: %w", err)
 	case err != nil:
 		return c, fmt.Errorf("pool: node %q: %w", c.Name, err)
@@ -149,7 +140,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// withAllDefaults fills in the defaults. It copies Cluster, so a caller that changes its slice later
+// withAllDefaults fills in the defaults. It copies the Kind, so a caller that changes it later
 // changes nothing here.
 func (c Config) withAllDefaults() Config {
 	c.Network = cmp.Or(c.Network, "tcp")
@@ -157,14 +148,15 @@ func (c Config) withAllDefaults() Config {
 	c.DialTimeout = cmp.Or(c.DialTimeout, 5*time.Second)
 	c.HardTimeout = cmp.Or(c.HardTimeout, 5*time.Second)
 	// If only one of the two is set, the default of the other one moves with it.
-	c.RedialMin = cmp.Or(c.RedialMin, min(10*time.Millisecond, cmp.Or(c.RedialMax, maxWait)))
+	c.RedialMin = cmp.Or(c.RedialMin, min(10*time.Millisecond, cmp.Or(c.RedialMax, node.MaxWait)))
 	c.RedialMax = cmp.Or(c.RedialMax, max(500*time.Millisecond, c.RedialMin))
 	c.Queue = cmp.Or(c.Queue, 16384)
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
-	c.Sentinels = c.Sentinels.withDefaults()
-	c.Cluster = slices.Clone(c.Cluster)
+	if c.Kind != nil {
+		c.Kind = c.Kind.NodeKind()
+	}
 	c.Name = cmp.Or(c.Name, c.DefaultName())
 	return c
 }
@@ -173,22 +165,10 @@ func (c Config) withAllDefaults() Config {
 // the same name, because the restart guard compares names. So a default name depends on neither the
 // order of a list of addresses nor the user.
 func (c Config) DefaultName() string {
-	database := "/" + strconv.Itoa(c.Database)
-	switch s := c.Sentinels; {
-	case s != nil:
-		return s.Master + "@" + first(s.Addresses) + database
-	case len(c.Cluster) > 0:
-		return "cluster@" + first(c.Cluster)
+	if c.Kind != nil {
+		return c.Kind.NodeKind().DefaultName(c.Database)
 	}
-	return c.Address + database
-}
-
-// first returns the first address in alphabetical order, or an empty text.
-func first(addresses []string) string {
-	if len(addresses) == 0 {
-		return ""
-	}
-	return slices.Min(addresses)
+	return c.Address + "/" + strconv.Itoa(c.Database)
 }
 
 // check returns what is wrong with a Config, all of it in one error, so that a user does not mend
@@ -197,14 +177,14 @@ func (c Config) check() error {
 	return oneline.Join(
 		c.checkName(),
 		c.checkAddress(),
-		checkText("Name", c.Name, maxName, printable),
-		checkText("ClientName", c.ClientName, maxClientName, graphic),
-		inRange("Database", c.Database, 0, math.MaxInt32),
-		inRange("DialTimeout", c.DialTimeout, minWait, maxWait),
-		inRange("HardTimeout", c.HardTimeout, minWait, maxWait),
-		inRange("RedialMin", c.RedialMin, minWait, maxWait),
-		inRange("RedialMax", c.RedialMax, max(minWait, c.RedialMin), maxWait),
-		inRange("Queue", c.Queue, 1, maxQueue),
+		node.CheckText("Name", c.Name, node.MaxName, node.Printable),
+		node.CheckText("ClientName", c.ClientName, maxClientName, node.Graphic),
+		node.InRange("Database", c.Database, 0, math.MaxInt32),
+		node.InRange("DialTimeout", c.DialTimeout, node.MinWait, node.MaxWait),
+		node.InRange("HardTimeout", c.HardTimeout, node.MinWait, node.MaxWait),
+		node.InRange("RedialMin", c.RedialMin, node.MinWait, node.MaxWait),
+		node.InRange("RedialMax", c.RedialMax, max(node.MinWait, c.RedialMin), node.MaxWait),
+		node.InRange("Queue", c.Queue, 1, maxQueue),
 	)
 }
 
@@ -214,98 +194,46 @@ func (c Config) checkName() error {
 	if c.Name == c.DefaultName() { // made of addresses, which checkAddress checks
 		return nil
 	}
-	return notURL("Name", c.Name)
+	return node.NotURL("Name", c.Name)
 }
 
-// checkAddress returns what is wrong with the address, or with the addresses of a Cluster or
-// Sentinels. It looks for URLs first: the other errors quote the address, and a URL may contain a
-// password.
+// checkAddress returns what is wrong with the address, or with the Kind. It looks for URLs first: the other errors
+// quote the address, and a URL may contain a password.
 func (c Config) checkAddress() error {
-	if err := c.checkURLs(); err != nil {
+	if err := c.addressIsURL(); err != nil {
 		return err
 	}
 	switch {
-	case len(c.Cluster) > 0:
-		return c.checkCluster()
-	case c.Sentinels != nil:
-		return c.checkSentinels()
-	}
-	switch {
+	case c.Kind != nil:
+		return c.Kind.NodeKind().Check(c.transport(), c.Proxied)
 	case c.Network != "tcp" && c.Network != "unix":
-		return badSetting("Network", c.Network, "tcp or unix")
+		return node.BadSetting("Network", c.Network, "tcp or unix")
 	case c.Address == "":
-		return badSetting("Address", "", "host:port or the path of a socket")
+		return node.BadSetting("Address", "", "host:port or the path of a socket")
 	case c.Network == "unix" || c.Dial != nil:
 		return nil
 	}
-	return checkHostPort("Address", c.Address)
+	return node.CheckHostPort("Address", c.Address)
 }
 
-// checkHostPort returns an error unless the address has a host and a port.
-func checkHostPort(setting, address string) error {
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-		return badSetting(setting, address, "host:port")
-	}
-	return nil
-}
-
-// checkSentinels returns what is wrong with the Sentinels, and which other settings exclude them.
-func (c Config) checkSentinels() error {
-	errs := []error{c.Sentinels.check()}
-	if c.Network != "tcp" {
-		errs = append(errs, badSetting("Network", c.Network, "tcp with Sentinels"))
-	}
-	if c.Address != "" {
-		errs = append(errs, badSetting("Address", c.Address, "empty with Sentinels, which name the address"))
-	}
-	if c.Proxied {
-		errs = append(errs, errors.New("a node is Proxied or follows Sentinels, not both: a proxy hides which master answers"))
-	}
-	return oneline.Join(errs...)
-}
-
-// badSetting returns the error for a setting with a wrong value.
-func badSetting(setting, value, want string) error {
-	return fmt.Errorf("%s is %q, must be %s", setting, value, want)
-}
-
-// inRange returns an error unless low <= v <= high.
-func inRange[T int | time.Duration](setting string, v, low, high T) error {
-	if v >= low && v <= high {
-		return nil
-	}
-	return fmt.Errorf("%s is %v, must be %v to %v", setting, v, low, high)
-}
-
-// checkText returns an error if s contains a character that is not allowed, or if its length is not
-// 1 to most bytes.
-func checkText(setting, s string, most int, allowed func(rune) bool) error {
-	for _, r := range s {
-		if !allowed(r) {
-			return fmt.Errorf("%s contains an invalid character", setting)
+// addressIsURL rejects a URL as the address. The absolute path of a socket may contain "@",
+// which also marks the abstract namespace of Linux.
+func (c Config) addressIsURL() error {
+	address := c.Address
+	if c.Network == "unix" {
+		address = strings.TrimPrefix(address, "@")
+		if strings.HasPrefix(address, "/") {
+			address = strings.ReplaceAll(address, "@", "")
 		}
 	}
-	return inRange(setting+"'s length", len(s), 1, most)
-}
-
-// printable refuses control characters, which would garble a log line.
-func printable(r rune) bool { return r >= ' ' && r != 0x7f }
-
-// graphic refuses also spaces and everything beyond ASCII, as Redis does in a client's name.
-func graphic(r rune) bool { return r > ' ' && r <= '~' }
-
-// at returns the Config of a server whose address Sentinels or a slot map named.
-func (c *Config) at(address string) *Config {
-	named := *c
-	named.Address = address
-	return &named
+	return node.NotURL("Address", address)
 }
 
 // transport returns the settings of the node's connections.
 func (c *Config) transport() *transport.Settings {
 	where := ""
 	// Other parts of a text have the address: the name of the node, or what says who named it.
-	if !strings.Contains(c.Name, c.Address) && c.Sentinels == nil && len(c.Cluster) == 0 {
+	if !strings.Contains(c.Name, c.Address) && c.Kind == nil {
 		where = " to " + c.String()
 	}
 	return &transport.Settings{
@@ -318,22 +246,24 @@ func (c *Config) transport() *transport.Settings {
 
 // String returns how the master is reached, as a URL without the password.
 func (c Config) String() string {
-	if c.checkURLs() != nil {
-		return notShown
-	}
-	user := ""
-	if c.Username != "" {
-		user = c.Username + "@"
+	if c.addressIsURL() != nil {
+		return node.NotShown
 	}
 	switch {
-	case len(c.Cluster) > 0:
-		return c.clusterURL(user)
-	case c.Sentinels != nil:
-		return c.Sentinels.url(c.TLS != nil, user, c.Database)
+	case c.Kind != nil:
+		return c.Kind.NodeKind().URL(c.TLS != nil, c.Username, c.Database)
 	case c.Network == "unix":
-		return fmt.Sprintf("unix://%s%s?db=%d", user, c.Address, c.Database)
+		return fmt.Sprintf("unix://%s%s?db=%d", node.UserPart(c.Username), c.Address, c.Database)
 	}
-	return fmt.Sprintf("%s://%s%s/%d", schemeOf("redis", c.TLS != nil), user, c.Address, c.Database)
+	return node.MasterURL(c.TLS != nil, c.Username, c.Address, c.Database)
+}
+
+// SetTLS sets the TLS of all servers of the node, and of its Sentinels. Set a Kind first.
+func (c *Config) SetTLS(config func(ctx context.Context) (*tls.Config, error)) {
+	c.TLS = config
+	if c.Kind != nil {
+		c.Kind = c.Kind.NodeKind().WithTLS(config)
+	}
 }
 
 // GoString returns String's result in the form of %#v, which must not show the password either.

@@ -14,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 func TestZeroSettingsMeanTheDefaults(t *testing.T) {
@@ -111,23 +114,23 @@ func TestAURLIsNoAddressAndNoNameAndIsNotShown(t *testing.T) {
 			"Address of a socket": {Address: bad, Network: "unix"},
 			"a named Address":     {Address: bad, Name: "n"},
 			"a dialled Address":   {Address: bad, Dial: dialNothing},
-			"Cluster":             {Cluster: []string{"h:1", bad}},
-			"Address of Cluster":  {Cluster: []string{"h:1"}, Address: bad},
-			"Sentinels.Addresses": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1", bad}}},
-			"Sentinels.Master":    {Sentinels: &Sentinels{Master: bad, Addresses: []string{"h:1"}}},
-			"Address of Sentinel": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}}, Address: bad},
+			"Cluster":             {Kind: &cluster.Config{Addresses: []string{"h:1", bad}}},
+			"Address of Cluster":  {Kind: &cluster.Config{Addresses: []string{"h:1"}}, Address: bad},
+			"Sentinels.Addresses": {Kind: &sentinel.Config{Master: "m", Addresses: []string{"h:1", bad}}},
+			"Sentinels.Master":    {Kind: &sentinel.Config{Master: bad, Addresses: []string{"h:1"}}},
+			"Address of Sentinel": {Kind: &sentinel.Config{Master: "m", Addresses: []string{"h:1"}}, Address: bad},
 		} {
 			c.Queue = -1 // so that the error has all that is wrong
 			_, err := Open(c)
-			require.ErrorIs(t, err, errIsURL, what)
+			require.ErrorIs(t, err, node.ErrIsURL, what)
 			require.ErrorContains(t, err, `contains "@" or "://"`, what)
 			require.ErrorContains(t, err, "Queue is -1", what)
-			for _, shown := range []string{err.Error(), c.String(), fmt.Sprintf("%#v %+v", c, c), fmt.Sprint(c.Sentinels)} {
+			for _, shown := range []string{err.Error(), c.String(), fmt.Sprintf("%#v %+v", c, c), fmt.Sprint(c.Kind)} {
 				require.NotContains(t, shown, "hunter2", what)
 			}
 		}
 		_, err := Wrap(nil, Config{Name: bad})
-		require.ErrorIs(t, err, errIsURL)
+		require.ErrorIs(t, err, node.ErrIsURL)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
 }
@@ -137,8 +140,8 @@ func TestNamesThatTheLibraryMakesAndPathsMayContainAnAt(t *testing.T) {
 		{Network: "unix", Address: "/run/redis@6379.sock"},
 		{Network: "unix", Address: "@/run/redis"},
 		{Network: "unix", Address: "@redis"},
-		{Cluster: []string{"h:1"}, Name: "cluster@h:1"},
-		{Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}}, Name: "m@h:1/0"},
+		{Kind: &cluster.Config{Addresses: []string{"h:1"}}, Name: "cluster@h:1"},
+		{Kind: &sentinel.Config{Master: "m", Addresses: []string{"h:1"}}, Name: "m@h:1/0"},
 	} {
 		unnamed := c
 		unnamed.Name = ""
@@ -153,8 +156,8 @@ func TestNamesThatTheLibraryMakesAndPathsMayContainAnAt(t *testing.T) {
 func TestNoRenderingOfANodeShowsThePassword(t *testing.T) {
 	const password = "hunter2"
 	for what, c := range map[string]Config{
-		"single": {Address: "h:1"}, "cluster": {Cluster: []string{"h:1"}},
-		"Sentinels": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"h:1"}, Password: password}},
+		"single": {Address: "h:1"}, "cluster": {Kind: &cluster.Config{Addresses: []string{"h:1"}}},
+		"Sentinels": {Kind: &sentinel.Config{Master: "m", Addresses: []string{"h:1"}, Password: password}},
 	} {
 		c.Username, c.Password, c.Dial = "u", password, dialNothing
 		n, err := Open(c)
@@ -165,7 +168,7 @@ func TestNoRenderingOfANodeShowsThePassword(t *testing.T) {
 		defer wrapped.Close()
 		require.Equal(t, `pool.Node(n)`, wrapped.GoString())
 		require.Equal(t, "pool.Node("+n.String()+")", n.GoString())
-		for _, v := range []any{n, c, &c, c.Sentinels, struct{ Node *Node }{n}, struct{ node *Node }{n}} {
+		for _, v := range []any{n, c, &c, c.Kind, struct{ Node *Node }{n}, struct{ node *Node }{n}} {
 			for _, verb := range []string{"%v", "%+v", "%#v"} {
 				require.NotContains(t, fmt.Sprintf(verb, v), password, "%s: %T as %s", what, v, verb)
 			}
@@ -181,12 +184,12 @@ func TestAConfigIsShownAsAURL(t *testing.T) {
 
 func TestADefaultNameDoesNotDependOnTheOrderOfAddresses(t *testing.T) {
 	behind := func(addresses ...string) Config {
-		return Config{Sentinels: &Sentinels{Master: "m", Addresses: addresses}}
+		return Config{Kind: &sentinel.Config{Master: "m", Addresses: addresses}}
 	}
 	require.Equal(t, "a:1/2", Config{Address: "a:1", Database: 2}.DefaultName())
 	require.Equal(t, "m@a:1/0", behind("b:1", "a:1").DefaultName())
 	require.Equal(t, "m@/0", behind().DefaultName())
-	require.Equal(t, "cluster@a:1", Config{Cluster: []string{"b:1", "a:1"}}.DefaultName())
+	require.Equal(t, "cluster@a:1", Config{Kind: &cluster.Config{Addresses: []string{"b:1", "a:1"}}}.DefaultName())
 }
 
 func dialNothing(context.Context, string, string) (net.Conn, error) { return nil, nil }

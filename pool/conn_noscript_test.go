@@ -14,7 +14,7 @@ import (
 
 func TestAScriptThatTheServerForgotIsSentOnceByItsText(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		for name, c := range map[string]func() *call{
 			"acquire": func() *call { return acquiring("A", longTTL, "a", "b") },
 			"extend":  func() *call { return extending("H", 2*longTTL, "held") },
@@ -26,11 +26,11 @@ func TestAScriptThatTheServerForgotIsSentOnceByItsText(t *testing.T) {
 			m.Set("held", "H", longTTL)
 			m.LoseScripts()
 			m.ForgetLog()
-			require.Equal(t, command.Granted, c().outcome(t, n), name)
+			require.Equal(t, command.Granted, c().Outcome(t, n), name)
 			require.Equal(t, []string{"EVALSHA " + name, "EVAL " + name}, names(m))
 			m.FlushAll()
 			m.Set("held", "H", longTTL)
-			require.Equal(t, command.Granted, c().outcome(t, n), name)
+			require.Equal(t, command.Granted, c().Outcome(t, n), name)
 			require.Equal(t, 1, count(m, "EVAL "+name), "from then on it knows the hash")
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -40,17 +40,17 @@ func TestAScriptThatTheServerForgotIsSentOnceByItsText(t *testing.T) {
 func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 	const many = 100
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.LoseScripts()
 		only(t, m).HoldReplies()
 		var calls []*call
 		for range many {
-			calls = append(calls, releasing("A", "k").on(n))
+			calls = append(calls, releasing("A", "k").On(n))
 		}
 		synctest.Wait()
 		only(t, m).Release()
 		for _, c := range calls {
-			require.Equal(t, command.Refused, c.reply(t).Outcome)
+			require.Equal(t, command.Refused, c.Reply(t).Outcome)
 		}
 		require.Equal(t, many, count(m, "EVAL release"))
 		require.Equal(t, many, count(m, "EVALSHA release"))
@@ -59,24 +59,24 @@ func TestEachScriptUnderWayFallsBackOnce(t *testing.T) {
 
 func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.LoseScripts()
 		m.ForgetLog()
 		only(t, m).HoldReplies()
-		acquire := acquiring("A", longTTL, "k", "l").on(n)
-		kept := acquiring("B", longTTL, "m", "n").on(n)
+		acquire := acquiring("A", longTTL, "k", "l").On(n)
+		kept := acquiring("B", longTTL, "m", "n").On(n)
 		synctest.Wait()
 		require.False(t, acquire.Cancel(), "sent: an undo is due")
-		undo := releasing("A", "k", "l").on(n)
+		undo := releasing("A", "k", "l").On(n)
 		synctest.Wait()
 		only(t, m).Release()
 
-		r := acquire.reply(t)
+		r := acquire.Reply(t)
 		require.Equal(t, command.Failed, r.Outcome)
 		require.False(t, r.NotSent)
 		require.ErrorContains(t, r.Err, "NOSCRIPT")
-		require.Equal(t, command.Refused, undo.reply(t).Outcome)
-		require.Equal(t, command.Granted, kept.reply(t).Outcome)
+		require.Equal(t, command.Refused, undo.Reply(t).Outcome)
+		require.Equal(t, command.Granted, kept.Reply(t).Outcome)
 		require.Equal(t, 1, count(m, "EVAL acquire"), "the one that was kept")
 		require.Equal(t, 1, count(m, "EVAL release"))
 		require.Equal(t, []string{"m", "n"}, m.Keys())
@@ -85,10 +85,10 @@ func TestAnAcquireThatWasGivenUpBeforeItsNOSCRIPTIsNotSentAgainButItsReleaseIs(t
 
 func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.LoseScripts()
 		only(t, m).HoldReplies()
-		acquire := acquiring("A", longTTL, "k", "l").on(n)
+		acquire := acquiring("A", longTTL, "k", "l").On(n)
 		synctest.Wait()
 		m.Freeze()
 		// The text is written now, and blocks the writer. The acquire waits behind it for its
@@ -96,13 +96,13 @@ func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 		stuck := stuff(n)
 		only(t, m).Release()
 		synctest.Wait()
-		require.True(t, acquire.pending())
+		require.True(t, acquire.Pending())
 		require.True(t, acquire.Cancel(), "nothing was executed, and nothing is under way")
 		m.Unfreeze()
-		r := acquire.reply(t)
+		r := acquire.Reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, command.ErrGivenUp)
-		stuck.reply(t)
+		stuck.Reply(t)
 		require.Empty(t, m.Keys())
 	})
 }
@@ -111,11 +111,11 @@ func TestAnAcquireThatIsGivenUpBehindItsNOSCRIPTIsUnsent(t *testing.T) {
 // sent on the next connection.
 func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.LoseScripts()
 		client := only(t, m)
 		client.HoldReplies()
-		acquire := acquiring("A", longTTL, "k", "l").on(n)
+		acquire := acquiring("A", longTTL, "k", "l").On(n)
 		synctest.Wait()
 		m.Freeze()
 		stuff(n)
@@ -123,7 +123,7 @@ func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 		synctest.Wait()
 		client.Drop()
 		m.Unfreeze()
-		require.Equal(t, command.Granted, acquire.reply(t).Outcome)
+		require.Equal(t, command.Granted, acquire.Reply(t).Outcome)
 		require.Equal(t, []string{"k", "l"}, m.Keys())
 		require.Equal(t, int64(2), n.Stats().Dials)
 	})
@@ -131,7 +131,7 @@ func TestAScriptOnItsWayToGoByItsTextOutlivesTheConnection(t *testing.T) {
 
 func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.LoseScripts()
 		client := only(t, m)
 		m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
@@ -140,11 +140,11 @@ func TestAScriptThatGoesByItsTextFailsWithItsConnection(t *testing.T) {
 			}
 			return "", false
 		})
-		r := acquiring("A", longTTL, "k", "l").on(n).reply(t)
+		r := acquiring("A", longTTL, "k", "l").On(n).Reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, ErrDisconnected)
 		m.Hook(nil)
-		require.Equal(t, command.Granted, releasing("A", "k", "l").outcome(t, n), "it was executed")
+		require.Equal(t, command.Granted, releasing("A", "k", "l").Outcome(t, n), "it was executed")
 	})
 }
 
@@ -159,7 +159,7 @@ func TestAServerThatForgetsAtOnceIsNotQueriedForever(t *testing.T) {
 			asked++
 			return "NOSCRIPT No matching script. Please use EVAL.", true
 		})
-		r := releasing("A", "k").on(n).reply(t)
+		r := releasing("A", "k").On(n).Reply(t)
 		require.Equal(t, command.Failed, r.Outcome)
 		require.ErrorContains(t, r.Err, "NOSCRIPT")
 		require.Equal(t, 2, asked, "by its hash, and by its text")
@@ -171,18 +171,18 @@ func TestAServerThatForgetsAtOnceIsNotQueriedForever(t *testing.T) {
 func TestAScriptIsLoadedBeforeItsFirstUseOnAConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for range 2 {
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n), "it needs no script")
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n), "it needs no script")
 			require.NotContains(t, allNames(m), "SCRIPT LOAD")
 			m.ForgetLog()
 			for range 2 {
-				require.Equal(t, command.Granted, extending("A", longTTL, "k").outcome(t, n))
+				require.Equal(t, command.Granted, extending("A", longTTL, "k").Outcome(t, n))
 			}
-			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
+			require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n))
 			require.Equal(t, []string{"SCRIPT LOAD", "EVALSHA extend", "EVALSHA extend", "SCRIPT LOAD", "EVALSHA release"}, allNames(m))
 			m.FlushScripts()
 			only(t, m).Drop()
 			synctest.Wait()
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.ForgetLog()
 		}
 	})
@@ -194,9 +194,9 @@ func TestScriptsThatMayNotBeLoadedAreSentByTheirText(t *testing.T) {
 		m.Deny("SCRIPT")
 		m.Set("k", "A", longTTL)
 		for _, want := range [][]string{{"SCRIPT LOAD", "EVALSHA extend", "EVAL extend"}, {"EVALSHA extend"}} {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.ForgetLog()
-			require.Equal(t, command.Granted, extending("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, command.Granted, extending("A", longTTL, "k").Outcome(t, n))
 			require.Equal(t, want, allNames(m))
 		}
 	})

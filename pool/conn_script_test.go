@@ -13,14 +13,14 @@ import (
 
 func TestAnAcquireOfOneKeyIsPlainRedlock(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, acquiring("A", time.Second, "k").outcome(t, n))
-		require.Equal(t, command.Refused, acquiring("B", time.Second, "k").outcome(t, n))
-		require.Equal(t, command.Refused, acquiring("A", time.Second, "k").outcome(t, n), "its own token is no exception (docs/dev/hazards.md H27)")
+		require.Equal(t, command.Granted, acquiring("A", time.Second, "k").Outcome(t, n))
+		require.Equal(t, command.Refused, acquiring("B", time.Second, "k").Outcome(t, n))
+		require.Equal(t, command.Refused, acquiring("A", time.Second, "k").Outcome(t, n), "its own token is no exception (docs/dev/hazards.md H27)")
 		v, _ := m.Get("k")
 		require.Equal(t, "A", v)
 		require.Equal(t, time.Second, m.TTL("k"))
 		time.Sleep(time.Second + time.Millisecond)
-		require.Equal(t, command.Granted, acquiring("B", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("B", time.Second, "k").Outcome(t, n))
 	})
 }
 
@@ -36,12 +36,12 @@ func TestAnAcquireOfSeveralKeysTakesAllOrNone(t *testing.T) {
 			} {
 				m.FlushAll()
 				take()
-				require.Equal(t, command.Refused, acquiring("A", time.Second, keys...).outcome(t, n), name)
+				require.Equal(t, command.Refused, acquiring("A", time.Second, keys...).Outcome(t, n), name)
 				require.Equal(t, []string{taken}, m.Keys(), name)
 			}
 		}
 		m.FlushAll()
-		require.Equal(t, command.Granted, acquiring("A", time.Second, keys...).outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Second, keys...).Outcome(t, n))
 		for _, k := range keys {
 			v, _ := m.Get(k)
 			require.Equal(t, "A", v)
@@ -65,8 +65,8 @@ func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 				acquiring("A", ttl, "x", "y"), extending("A", ttl, "k"), extending("A", ttl, "k", "l"),
 				shortening("A", ttl, "k"), shortening("A", ttl, "k", "l"),
 			} {
-				r := c.on(n).reply(t)
-				require.Equal(t, command.Failed, r.Outcome, "%v %v", c.req.Op, ttl)
+				r := c.On(n).Reply(t)
+				require.Equal(t, command.Failed, r.Outcome, "%v %v", c.Req.Op, ttl)
 				require.EqualError(t, r.Err, "ERR redlock: TTL out of bounds")
 				require.False(t, r.NotSent)
 			}
@@ -75,7 +75,7 @@ func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 			require.Equal(t, time.Minute, m.TTL("l"))
 		}
 		for _, ttl := range []time.Duration{10 * time.Millisecond, mostTTL} {
-			require.Equal(t, command.Granted, acquiring("A"+ttl.String(), ttl, ttl.String(), "2"+ttl.String()).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A"+ttl.String(), ttl, ttl.String(), "2"+ttl.String()).Outcome(t, n))
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestATTLOutOfItsBoundsIsAnErrorAndWritesNothing(t *testing.T) {
 func TestRedisItselfRefusesATTLOfZero(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for _, ttl := range []time.Duration{0, time.Microsecond, -time.Second} {
-			r := acquiring("A", ttl, "k").on(n).reply(t)
+			r := acquiring("A", ttl, "k").On(n).Reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
 			require.ErrorContains(t, r.Err, "invalid expire time")
 			require.Empty(t, m.Keys())
@@ -95,25 +95,25 @@ func TestRedisItselfRefusesATTLOfZero(t *testing.T) {
 func TestAnExtendLengthensAndNeverShortens(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", 10*time.Second)
-		require.Equal(t, command.Granted, extending("A", 20*time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", 20*time.Second, "k").Outcome(t, n))
 		require.Equal(t, 20*time.Second, m.TTL("k"))
-		require.Equal(t, command.Granted, extending("A", time.Second, "k").outcome(t, n), "still ours: granted (docs/dev/hazards.md H13)")
+		require.Equal(t, command.Granted, extending("A", time.Second, "k").Outcome(t, n), "still ours: granted (docs/dev/hazards.md H13)")
 		require.Equal(t, 20*time.Second, m.TTL("k"))
 
 		m.Set("l", "A", time.Second)
-		require.Equal(t, command.Granted, extending("A", 5*time.Second, "k", "l").outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", 5*time.Second, "k", "l").Outcome(t, n))
 		require.Equal(t, 20*time.Second, m.TTL("k"))
 		require.Equal(t, 5*time.Second, m.TTL("l"))
 
 		m.Set("k", "A", 0)
-		require.Equal(t, command.Granted, extending("A", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", time.Second, "k").Outcome(t, n))
 		require.Equal(t, time.Second, m.TTL("k"), "a lock that somebody made to stand for ever gets its end back")
 	})
 }
 
 func TestAnExtendNeverCreatesAndTakesAllKeysOrNone(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Refused, extending("A", time.Second, "k").outcome(t, n))
+		require.Equal(t, command.Refused, extending("A", time.Second, "k").Outcome(t, n))
 		require.Empty(t, m.Keys(), "docs/dev/hazards.md H11")
 		for name, other := range map[string]func(){
 			"gone":         func() { m.Del("b") },
@@ -128,7 +128,7 @@ func TestAnExtendNeverCreatesAndTakesAllKeysOrNone(t *testing.T) {
 				m.Set("c", "A", time.Second)
 				other()
 				before := m.Keys()
-				require.Equal(t, command.Refused, extending("A", time.Minute, keys...).outcome(t, n), name)
+				require.Equal(t, command.Refused, extending("A", time.Minute, keys...).Outcome(t, n), name)
 				require.Equal(t, before, m.Keys(), name)
 				require.Equal(t, time.Second, m.TTL("a"), name)
 				require.Equal(t, time.Second, m.TTL("c"), name)
@@ -148,15 +148,15 @@ func TestAReleaseDeletesOnlyWhatHoldsItsToken(t *testing.T) {
 			m.PushList("list")
 		}
 		set()
-		require.Equal(t, command.Granted, releasing("A", "ours", "ours too").outcome(t, n))
+		require.Equal(t, command.Granted, releasing("A", "ours", "ours too").Outcome(t, n))
 		require.Equal(t, []string{"another's", "empty", "list"}, m.Keys())
 
 		set()
-		require.Equal(t, command.Refused, releasing("A", "list", "ours", "another's", "nothing", "ours too", "empty").outcome(t, n))
+		require.Equal(t, command.Refused, releasing("A", "list", "ours", "another's", "nothing", "ours too", "empty").Outcome(t, n))
 		require.Equal(t, []string{"another's", "empty", "list"}, m.Keys(), "ours go, whatever stands beside them")
 
 		for _, key := range m.Keys() {
-			require.Equal(t, command.Refused, releasing("A", key).outcome(t, n), key)
+			require.Equal(t, command.Refused, releasing("A", key).Outcome(t, n), key)
 		}
 		require.Equal(t, []string{"another's", "empty", "list"}, m.Keys())
 	})
@@ -169,12 +169,12 @@ func TestAShortenLowersOnlyWhatHoldsItsTokenAndNeverLengthens(t *testing.T) {
 		m.Set("for ever", "A", 0)
 		m.Set("another's", "B", time.Minute)
 		m.PushList("list")
-		require.Equal(t, command.Granted, shortening("A", 5*time.Second, "long", "short", "for ever").outcome(t, n))
+		require.Equal(t, command.Granted, shortening("A", 5*time.Second, "long", "short", "for ever").Outcome(t, n))
 		require.Equal(t, 5*time.Second, m.TTL("long"))
 		require.Equal(t, time.Second, m.TTL("short"))
 		require.Equal(t, 5*time.Second, m.TTL("for ever"), "a release that leaves it standing for ever would be none")
 
-		require.Equal(t, command.Refused, shortening("A", 10*time.Millisecond, "list", "another's", "long", "nothing").outcome(t, n))
+		require.Equal(t, command.Refused, shortening("A", 10*time.Millisecond, "list", "another's", "long", "nothing").Outcome(t, n))
 		require.Equal(t, 10*time.Millisecond, m.TTL("long"))
 		require.Equal(t, time.Minute, m.TTL("another's"))
 		require.Equal(t, []string{"another's", "for ever", "list", "long", "short"}, m.Keys())
@@ -187,7 +187,7 @@ func TestAnInspectReportsWhatEachKeyHolds(t *testing.T) {
 		m.Set("for ever", "B", 0)
 		m.Set("empty", "", time.Second)
 		m.PushList("list")
-		r := inspecting("list", "none", "string", "for ever", "empty").on(n).reply(t)
+		r := inspecting("list", "none", "string", "for ever", "empty").On(n).Reply(t)
 		require.Equal(t, command.Granted, r.Outcome)
 		require.Len(t, r.KeyStates, 5)
 		require.Equal(t, []command.KeyState{
@@ -197,7 +197,7 @@ func TestAnInspectReportsWhatEachKeyHolds(t *testing.T) {
 			{Value: "B", TTL: -time.Millisecond},
 			{ForeignType: "string", TTL: time.Second}, // it refuses every acquire, and is not a token
 		}, r.KeyStates)
-		require.Equal(t, command.Refused, acquiring("C", time.Second, "empty").outcome(t, n))
+		require.Equal(t, command.Refused, acquiring("C", time.Second, "empty").Outcome(t, n))
 	})
 }
 
@@ -212,21 +212,21 @@ func TestNamesAndTokensComeBackByteForByte(t *testing.T) {
 		}
 		for i, token := range odd {
 			key, second := "k"+odd[len(odd)-1-i], "l"+token
-			require.Equal(t, command.Granted, acquiring(token, longTTL, key, second).outcome(t, n), "%q", token)
-			require.Equal(t, command.Granted, extending(token, 2*longTTL, key, second).outcome(t, n), "%q", token)
-			require.Equal(t, command.Refused, extending(token+"0", 2*longTTL, key).outcome(t, n), "%q", token)
-			r := inspecting(key, second).on(n).reply(t)
+			require.Equal(t, command.Granted, acquiring(token, longTTL, key, second).Outcome(t, n), "%q", token)
+			require.Equal(t, command.Granted, extending(token, 2*longTTL, key, second).Outcome(t, n), "%q", token)
+			require.Equal(t, command.Refused, extending(token+"0", 2*longTTL, key).Outcome(t, n), "%q", token)
+			r := inspecting(key, second).On(n).Reply(t)
 			shown := token
 			if len(token) > 256 {
 				shown = command.LongValue(int64(len(token)))
 			}
 			require.Equal(t, []command.KeyState{{Value: shown, TTL: 2 * longTTL}, {Value: shown, TTL: 2 * longTTL}}, r.KeyStates)
-			require.Equal(t, command.Granted, releasing(token, key, second).outcome(t, n), "%q", token)
+			require.Equal(t, command.Granted, releasing(token, key, second).Outcome(t, n), "%q", token)
 		}
 		// These two tokens are the same number.
 		m.Set("k", "9007199254740992", longTTL)
-		require.Equal(t, command.Refused, releasing("9007199254740993", "k").outcome(t, n))
-		require.Equal(t, command.Refused, releasing("9007199254740992.0", "k").outcome(t, n))
+		require.Equal(t, command.Refused, releasing("9007199254740993", "k").Outcome(t, n))
+		require.Equal(t, command.Refused, releasing("9007199254740992.0", "k").Outcome(t, n))
 	})
 }
 
@@ -237,8 +237,8 @@ func TestWithoutTheRightToGETNoVoteIsGiven(t *testing.T) {
 		m.Set("k", "A", time.Minute)
 		m.Deny("GET")
 		for _, c := range []*call{extending("A", longTTL, "k"), releasing("A", "k"), shortening("A", time.Second, "k")} {
-			r := c.on(n).reply(t)
-			require.Equal(t, command.Failed, r.Outcome, "%v", c.req.Op)
+			r := c.On(n).Reply(t)
+			require.Equal(t, command.Failed, r.Outcome, "%v", c.Req.Op)
 			require.ErrorContains(t, r.Err, "The user executing the script can't run this command")
 		}
 		require.Equal(t, time.Minute, m.TTL("k"))
@@ -252,11 +252,11 @@ func TestOthersAreTakenToWaitWithoutTheRightToCountSubscribers(t *testing.T) {
 			return newCall(func(r *command.Request) { command.NewCountingRelease(r, terms("A", []string{"k"}), 0) })
 		}
 		for _, denied := range []bool{false, true} {
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 			if denied {
 				m.Deny("PUBSUB")
 			}
-			r := passing().on(n).reply(t)
+			r := passing().On(n).Reply(t)
 			require.Equal(t, command.Granted, r.Outcome)
 			require.Equal(t, denied, r.Others == command.OthersUnknown)
 		}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // stranger is a TCP server on which each connection is served by serve, and then closed.
@@ -77,7 +80,7 @@ func (p peeked) Read(b []byte) (int, error) { return p.first.Read(b) }
 func whyUnusable(t *testing.T, n *Node) (vote, own error) {
 	t.Helper()
 	for vote == nil { // the first command may be answered by its own timeout
-		vote = pinging().on(n).reply(t).Err
+		vote = pinging().On(n).Reply(t).Err
 	}
 	return vote, ownDialError(t, n)
 }
@@ -85,7 +88,7 @@ func whyUnusable(t *testing.T, n *Node) (vote, own error) {
 // ownDialError returns why a connection for the doctor can't be made.
 func ownDialError(t *testing.T, n *Node) error {
 	t.Helper()
-	s, err := n.shape.servers(t.Context())
+	s, err := n.shape.Servers(t.Context())
 	if err == nil {
 		_, err = s.All[0].Dial(t.Context())
 	}
@@ -170,8 +173,8 @@ const (
 func TestMembersAndSentinelsWithoutTLSAreTold(t *testing.T) {
 	silent := stranger(t, plainRedis)
 	for what, c := range map[string]Config{
-		"Cluster":   {Cluster: []string{silent}, TLS: verifyingTLS},
-		"Sentinels": {Sentinels: &Sentinels{Master: "m", Addresses: []string{silent}, TLS: verifyingTLS, MaxAge: time.Second}},
+		"Cluster":   {Kind: &cluster.Config{Addresses: []string{silent}}, TLS: verifyingTLS},
+		"Sentinels": {Kind: &sentinel.Config{Master: "m", Addresses: []string{silent}, TLS: verifyingTLS, MaxAge: time.Second}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/quorumlock/go-redlock/pool"
-	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // The password of this node can be rotated, and the node has a log.
@@ -27,39 +25,6 @@ func ExampleOpen() {
 		return
 	}
 	defer node.Close() // unless a Locker takes it, whose Close closes it
-}
-
-// Each of three nodes is a master that its own three Sentinels watch.
-func ExampleOpen_sentinels() {
-	var nodes []*pool.Node
-	for _, zone := range []string{"a", "b", "c"} {
-		node, err := pool.Open(pool.Config{Name: zone, Sentinels: &pool.Sentinels{
-			Master:    "locks",
-			Addresses: []string{"s1." + zone + ":26379", "s2." + zone + ":26379", "s3." + zone + ":26379"},
-		}})
-		if err != nil {
-			slog.Error("wrong configuration", "error", err)
-			return
-		}
-		nodes = append(nodes, node)
-	}
-	// Nodes behind Sentinels need the restart guard.
-	locker, err := redlock.New(nodes, redlock.WithRestartGuard(time.Minute))
-	if err != nil {
-		slog.Error("wrong configuration", "error", err)
-		return
-	}
-	defer locker.Close(context.Background())
-}
-
-// A whole Redis Cluster is one node, and therefore one vote.
-func ExampleOpen_cluster() {
-	node, err := pool.Open(pool.Config{Name: "cluster-a", Cluster: []string{"10.0.0.1:6379", "10.0.0.2:6379"}})
-	if err != nil {
-		slog.Error("wrong configuration", "error", err)
-		return
-	}
-	defer node.Close()
 }
 
 func ExampleParseURL() {

@@ -53,24 +53,24 @@ var makeUnfit = map[string]struct {
 func TestAnUnfitNodeDoesNotVoteAndVotesOnceItIsCured(t *testing.T) {
 	for what, c := range makeUnfit {
 		onMaster(t, c.breaks, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			first := acquiring("A", longTTL, "k").on(n) // waits for the dial
-			requireUnfit(t, first.reply(t), c.words)
+			first := acquiring("A", longTTL, "k").On(n) // waits for the dial
+			requireUnfit(t, first.Reply(t), c.words)
 			m.ForgetLog()
 			began := time.Now()
 			for _, call := range oneOfEach() {
 				if !call.Op.Undoes() {
-					requireUnfit(t, call.on(n).reply(t), c.words)
+					requireUnfit(t, call.On(n).Reply(t), c.words)
 				}
 			}
 			require.Zero(t, time.Since(began), "at once")
 			require.Empty(t, quiet(m), "nothing was sent")
 
 			m.Set("k", "A", longTTL)
-			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n), "%s: an undo is sent all the same", what)
+			require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n), "%s: an undo is sent all the same", what)
 
 			c.mend(m)
 			time.Sleep(unhealthyEvery + n.cfg.RedialMin)
-			require.Equal(t, command.Granted, acquiring("B", longTTL, "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiring("B", longTTL, "k").Outcome(t, n), what)
 			require.Zero(t, n.Stats().DialFailures)
 		})
 	}
@@ -80,14 +80,14 @@ func TestAFitNodeThatBecomesUnfitIsFoundOutWithinTenSeconds(t *testing.T) {
 	for what, c := range makeUnfit {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			acquiring := func(token, key string) *call { return acquiring(token, longTTL, key) }
-			require.Equal(t, command.Granted, acquiring("A", "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", "k").Outcome(t, n))
 			c.breaks(m)
 			time.Sleep(healthyEvery + n.cfg.RedialMin)
-			requireUnfit(t, acquiring("B", "l").on(n).reply(t), c.words)
-			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n), what)
+			requireUnfit(t, acquiring("B", "l").On(n).Reply(t), c.words)
+			require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n), what)
 			c.mend(m)
 			time.Sleep(unhealthyEvery + n.cfg.RedialMin)
-			require.Equal(t, command.Granted, acquiring("C", "l").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiring("C", "l").Outcome(t, n), what)
 		})
 	}
 }
@@ -96,9 +96,9 @@ func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 	for what, c := range makeUnfit {
 		onMaster(t, c.breaks, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			except(n, true)
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "A").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "A").Outcome(t, n), what)
 			except(n, false)
-			requireUnfit(t, acquiring("B", longTTL, "B").on(n).reply(t), c.words)
+			requireUnfit(t, acquiring("B", longTTL, "B").On(n).Reply(t), c.words)
 		})
 	}
 }
@@ -106,16 +106,16 @@ func TestAnExceptedNodeVotesWhateverIsFound(t *testing.T) {
 // docs/dev/hazards.md H39: a wrapped pool's dial, or a proxy, may also select another database.
 func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.FailWith("CLIENT INFO", "+id=5 name=go-redlock db=0 resp=2")
 		only(t, m).Drop()
 		time.Sleep(time.Second)
-		requireUnfit(t, pinging().on(n).reply(t), "database 0", "instead of 2")
+		requireUnfit(t, pinging().On(n).Reply(t), "database 0", "instead of 2")
 	})
 	inBubble(t, func(c *Config) { c.Database = 2 }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Deny("CLIENT INFO") // or before Redis 6.2: the earlier selection remains
 		synctest.Wait()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -124,13 +124,13 @@ func TestAConnectionOnAnotherDatabaseDoesNotVote(t *testing.T) {
 func TestAServerThatLoadsCountsAsAFailedDialAlsoWhereINFOAloneSaysSo(t *testing.T) {
 	loading := func(m *fakeredis.Master) { m.SetInfo("loading", "1") }
 	onMaster(t, loading, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		r := pinging().on(n).reply(t)
+		r := pinging().On(n).Reply(t)
 		requireUnsent(t, r)
 		require.ErrorContains(t, r.Err, "LOADING")
 		require.Zero(t, n.Stats().Connected)
 		m.SetInfo("loading", "")
 		time.Sleep(time.Second)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -142,9 +142,9 @@ func TestTheEndOfAConnectionFreesTheServer(t *testing.T) {
 		servers := command.NewServers()
 		join(n, command.Membership{Servers: servers})
 		join(second, command.Membership{Servers: servers})
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
-		requireUnfit(t, acquiring("A", longTTL, "b").on(second).reply(t), "n1 and n2 are the same server")
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").Outcome(t, n))
+		requireUnfit(t, acquiring("A", longTTL, "b").On(second).Reply(t), "n1 and n2 are the same server")
 		require.NoError(t, n.Close())
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "b").outcome(t, second))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "b").Outcome(t, second))
 	})
 }

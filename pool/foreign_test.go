@@ -44,7 +44,7 @@ func TestWhatAServerSaysOfItselfIsPrintable(t *testing.T) {
 			}
 			m.SetInfo("maxmemory", "1")
 		}, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-			if r := pinging().on(n).reply(t); r.Err != nil {
+			if r := pinging().On(n).Reply(t); r.Err != nil {
 				requireShowable(t, "a vote", r.Err.Error())
 			}
 		})
@@ -56,7 +56,7 @@ func TestWhatAServerRefusesIsPrintable(t *testing.T) {
 		m.FailWith("INFO", "ERR "+planted)
 		m.FailWith("GET", "ERR "+planted)
 	}, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		text := pinging().on(n).reply(t).Err.Error()
+		text := pinging().On(n).Reply(t).Err.Error()
 		require.Contains(t, text, `\x1b[31m\u202ez`)
 		requireShowable(t, "a refusal", text)
 	})
@@ -78,17 +78,6 @@ func TestAGuardMismatchBeginsWithTheRemedyAndShowsNoMarker(t *testing.T) {
 		require.NotContains(t, err.Error(), "run-of-the-server")
 		require.NotContains(t, err.Error(), "[31m")
 		requireShowable(t, "a marker", err.Error())
-	}
-}
-
-func TestAnAddressThatASentinelOrAClusterNamesIsPrintable(t *testing.T) {
-	for _, bad := range []string{"h\x1b[31m", "h\u202e", "h\n", strings.Repeat("z", 600)} {
-		_, err := address([]any{[]byte(bad), []byte("1")}, nil)
-		require.ErrorIs(t, err, errNoAddress)
-		_, err = address([]any{[]byte("h"), []byte(bad)}, nil)
-		require.Error(t, err)
-		_, err = parseSlots([]any{[]any{int64(0), int64(1), []any{[]byte(bad), int64(7)}}}, nil, "me:7")
-		require.ErrorIs(t, err, errNoAddress)
 	}
 }
 
@@ -129,7 +118,7 @@ func TestTheErrorOfADialIsPrintable(t *testing.T) {
 				Dial: func(context.Context, string, string) (net.Conn, error) { return client, nil },
 			})
 			require.NoError(t, err)
-			text := pinging().on(n).reply(t).Err.Error()
+			text := pinging().On(n).Reply(t).Err.Error()
 			synctest.Wait()
 			require.NoError(t, n.Close())
 			requireShowable(t, what, text)

@@ -45,12 +45,12 @@ func (w *warnings) lines() (found []string) {
 func TestANodeThatMayForgetLocksIsLoggedOnce(t *testing.T) {
 	var log warnings
 	inBubble(t, func(c *Config) { c.Logger = log.logger() }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.Empty(t, log.lines(), "no Locker uses the node")
 		join(n, command.Membership{})
 		for range 2 {
 			for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
-				acquiring("A", longTTL, key).on(n).reply(t)
+				acquiring("A", longTTL, key).On(n).Reply(t)
 			}
 			m.Stop()
 			time.Sleep(time.Second)
@@ -79,7 +79,7 @@ func TestANodeIsNotLoggedIfItsLocksAreSafeOrItCanNotTell(t *testing.T) {
 			var log warnings
 			onMaster(t, test.prepare, func(c *Config) { c.Logger = log.logger() }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 				join(n, test.member)
-				acquiring("A", longTTL, "a").on(n).reply(t)
+				acquiring("A", longTTL, "a").On(n).Reply(t)
 				require.Empty(t, log.lines())
 			})
 		})
@@ -97,7 +97,7 @@ func TestAWrappedPoolsNodeThatMayForgetLocksIsLogged(t *testing.T) {
 		require.NoError(t, err)
 		defer n.Close()
 		join(n, command.Membership{})
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").Outcome(t, n))
 		require.Len(t, log.lines(), 1)
 	})
 }
@@ -108,7 +108,7 @@ func TestAClusterWhoseMastersMayForgetLocksIsLoggedOnce(t *testing.T) {
 	inCluster(t, func(c *Config) { c.Logger = log.logger() }, func(t *testing.T, _ *fakeredis.Cluster, n *Node) {
 		join(n, command.Membership{})
 		for _, key := range []string{"foo", "bar", "orders", "x"} {
-			require.Equal(t, command.Granted, acquiring("A", longTTL, key).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, key).Outcome(t, n))
 		}
 		require.Len(t, log.lines(), 1)
 		require.Contains(t, log.lines()[0], "node=n1")

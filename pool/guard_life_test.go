@@ -18,8 +18,8 @@ func TestAMarkerIsVerifiedAlsoIfTheCommandWasCancelled(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		c := acquiringUnder("A", "k")
 		require.True(t, c.Cancel()) // before the writer takes it from the queue
-		c.on(n)
-		requireUnsent(t, c.reply(t))
+		c.On(n)
+		requireUnsent(t, c.Reply(t))
 		synctest.Wait()
 		require.Equal(t, 1, queriesOf(m))
 		require.Contains(t, m.Keys(), guard.Key)
@@ -29,7 +29,7 @@ func TestAMarkerIsVerifiedAlsoIfTheCommandWasCancelled(t *testing.T) {
 // The node would otherwise vote again before its marker is known, and its quarantine would begin late.
 func TestANewConnectionVerifiesTheMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		acquiringUnder("A", "k").on(n).reply(t)
+		acquiringUnder("A", "k").On(n).Reply(t)
 		m.ForgetLog()
 		only(t, m).Drop()
 		time.Sleep(100 * time.Millisecond)
@@ -40,7 +40,7 @@ func TestANewConnectionVerifiesTheMarker(t *testing.T) {
 // An emptied server answers INFO as before, and its quarantine would begin only with the next lock.
 func TestAHealthCheckVerifiesTheMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		acquiringUnder("A", "k").on(n).reply(t)
+		acquiringUnder("A", "k").On(n).Reply(t)
 		time.Sleep(guardTTL + healthyEvery + healthyEvery/2) // between two checks
 		m.ForgetLog()
 		time.Sleep(healthyEvery)
@@ -56,10 +56,10 @@ func TestAConnectionWhoseFactsAreOldIsDialledAgain(t *testing.T) {
 		admitted(t, m, n)
 		m.SetInfo("run_id", otherID)
 		m.Set(guard.Key, f.Marker(otherID, noHistory, "n1"), 0)
-		require.Equal(t, command.Failed, acquiringUnder("A", "k").outcome(t, n))
+		require.Equal(t, command.Failed, acquiringUnder("A", "k").Outcome(t, n))
 		time.Sleep(time.Second)
 		require.Equal(t, int64(2), n.Stats().Dials)
-		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").Outcome(t, n))
 	})
 }
 
@@ -70,7 +70,7 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 	onMaster(t, prepare, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		except(n, true)
 		for range 20 {
-			r := acquiringUnder("A", "k").on(n).reply(t)
+			r := acquiringUnder("A", "k").On(n).Reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
 			require.ErrorIs(t, r.Err, command.ErrUnfit)
 			require.ErrorContains(t, r.Err, "is a replica")
@@ -84,9 +84,9 @@ func TestAReplicaIsNoVoterWhateverIsExcepted(t *testing.T) {
 		admitted(t, m, n)
 		m.SetInfo("role", "slave")
 		m.Del(guard.Key)
-		acquiringUnder("A", "k").on(n).reply(t)
+		acquiringUnder("A", "k").On(n).Reply(t)
 		time.Sleep(time.Second)
-		r := acquiringUnder("A", "k").on(n).reply(t)
+		r := acquiringUnder("A", "k").On(n).Reply(t)
 		requireUnfit(t, r, "is a replica")
 		require.Equal(t, int64(2), n.Stats().Dials)
 		require.Empty(t, m.Keys())
@@ -102,7 +102,7 @@ func TestARepairWithAFenceCreatesNothingWithoutTheMarker(t *testing.T) {
 			args.SetCounters(false)
 			command.NewRepair(r, args, time.Second, guardTTL, 7)
 		}, "k")
-		require.Equal(t, command.Failed, c.outcome(t, n))
+		require.Equal(t, command.Failed, c.Outcome(t, n))
 		require.NotContains(t, m.Keys(), "k")
 	})
 }

@@ -31,32 +31,32 @@ func TestAServerThatChangesBehindItsProxyDoesNotVote(t *testing.T) {
 	} {
 		inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			admitted(t, m, n)
-			require.Equal(t, command.Granted, acquiringUnder("A", "a").outcome(t, n))
+			require.Equal(t, command.Granted, acquiringUnder("A", "a").Outcome(t, n))
 			turn(m)
 			m.Set("ours", "A", time.Second)
-			require.Equal(t, command.Unknown, extendingUnder("A", "ours").outcome(t, n), what)
-			require.Equal(t, command.Failed, inspectingUnder("ours").outcome(t, n), what)
-			requireQuarantined(t, acquiringUnder("B", "b").on(n).reply(t), guardTTL)
+			require.Equal(t, command.Unknown, extendingUnder("A", "ours").Outcome(t, n), what)
+			require.Equal(t, command.Failed, inspectingUnder("ours").Outcome(t, n), what)
+			requireQuarantined(t, acquiringUnder("B", "b").On(n).Reply(t), guardTTL)
 			require.Equal(t, int64(1), n.Stats().Dials)
 			require.Contains(t, m.Keys(), guard.Key)
 			v, _ := m.Get(guard.Key)
 			require.Contains(t, v, otherID, "by what the script read itself")
 			time.Sleep(healthyEvery + guardTTL + time.Second) // the check started a run that this client saw
-			require.Equal(t, command.Granted, acquiringUnder("B", "b").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiringUnder("B", "b").Outcome(t, n), what)
 		})
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			admitted(t, m, n)
 			turn(m)
-			r := acquiringUnder("B", "b").on(n).reply(t)
+			r := acquiringUnder("B", "b").On(n).Reply(t)
 			require.Equal(t, command.Granted, r.Outcome, "%s: %v", what, r.Err)
 		})
 	}
 	inBubble(t, proxied, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		admitted(t, m, n)
 		m.SetInfo("role", "slave")
-		require.Equal(t, command.Failed, acquiringUnder("B", "b").outcome(t, n), "a replica")
+		require.Equal(t, command.Failed, acquiringUnder("B", "b").Outcome(t, n), "a replica")
 		time.Sleep(time.Second)
-		requireUnfit(t, acquiringUnder("B", "b").on(n).reply(t), "is a replica")
+		requireUnfit(t, acquiringUnder("B", "b").On(n).Reply(t), "is a replica")
 	})
 }
 
@@ -84,7 +84,7 @@ func TestAConnectionThatLeadsToAnotherMasterDoesNotVote(t *testing.T) {
 		only(t, one).Drop()
 		time.Sleep(100 * time.Millisecond)
 		var q *QuarantineError
-		require.ErrorAs(t, acquiringUnder("A", "k").on(n).reply(t).Err, &q)
+		require.ErrorAs(t, acquiringUnder("A", "k").On(n).Reply(t).Err, &q)
 		v, _ = two.Get(guard.Key)
 		require.Contains(t, v, two.RunID())
 	})
@@ -98,10 +98,10 @@ func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 			all.Go(func() {
 				for j := range 60 {
 					token := string(rune('a' + i))
-					acquiringUnder(token, token).on(n).reply(t)
-					extendingUnder(token, token).on(n).reply(t)
-					pingingUnder().on(n).reply(t)
-					releasing(token, token).on(n).reply(t)
+					acquiringUnder(token, token).On(n).Reply(t)
+					extendingUnder(token, token).On(n).Reply(t)
+					pingingUnder().On(n).Reply(t)
+					releasing(token, token).On(n).Reply(t)
 					time.Sleep(time.Duration(100+7*i+j) * time.Millisecond)
 				}
 			})
@@ -123,6 +123,6 @@ func TestTheGuardUnderManyCallersAndFaults(t *testing.T) {
 		})
 		all.Wait()
 		time.Sleep(guardTTL + healthyEvery + healthyEvery/2)
-		require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
+		require.Equal(t, command.Granted, pingingUnder().Outcome(t, n))
 	})
 }

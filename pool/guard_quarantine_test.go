@@ -25,18 +25,18 @@ func TestAClientThatSawARunBeginWaitsForItsOwnTimerAsWell(t *testing.T) {
 			admitted(t, m, n)
 			begin(m)
 			time.Sleep(100 * time.Millisecond) // it has dialled
-			acquiringUnder("A", "k").on(n).reply(t)
+			acquiringUnder("A", "k").On(n).Reply(t)
 			synctest.Wait()
 			require.Equal(t, 1, queriesOf(m), what)
 			time.Sleep(time.Second)
 			m.SetClock(time.Hour)
 			for range 4 {
 				var q *QuarantineError
-				require.ErrorAs(t, acquiringUnder("A", "k").on(n).reply(t).Err, &q, what)
+				require.ErrorAs(t, acquiringUnder("A", "k").On(n).Reply(t).Err, &q, what)
 				time.Sleep((guardTTL - 1100*time.Millisecond) / 4)
 			}
 			time.Sleep(200 * time.Millisecond)
-			require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiringUnder("A", "k").Outcome(t, n), what)
 		})
 	}
 }
@@ -60,18 +60,18 @@ func TestAClientThatFindsAnotherServerWaitsForItsOwnTimerAsWell(t *testing.T) {
 			admitted(t, m, n)
 			begin(t, m, func() {
 				stranger := opened(t, m, nil)
-				requireQuarantined(t, acquiringUnder("B", "k").on(stranger).reply(t), guardTTL)
+				requireQuarantined(t, acquiringUnder("B", "k").On(stranger).Reply(t), guardTTL)
 				require.NoError(t, stranger.Close())
 			})
 			m.SetClock(time.Hour)
 			time.Sleep(time.Second) // it has dialled
 			for range 3 {
 				var q *QuarantineError
-				require.ErrorAs(t, acquiringUnder("A", "k").on(n).reply(t).Err, &q, what)
+				require.ErrorAs(t, acquiringUnder("A", "k").On(n).Reply(t).Err, &q, what)
 				time.Sleep(6 * time.Second)
 			}
 			time.Sleep(2 * time.Second)
-			require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), what)
+			require.Equal(t, command.Granted, acquiringUnder("A", "k").Outcome(t, n), what)
 		})
 	}
 	// The negative control: a client that never saw the earlier run uses the node's clock.
@@ -80,12 +80,12 @@ func TestAClientThatFindsAnotherServerWaitsForItsOwnTimerAsWell(t *testing.T) {
 		require.NoError(t, n.Close())
 		require.NoError(t, m.Restart(true))
 		first := opened(t, m, nil)
-		acquiringUnder("A", "k").on(first).reply(t)
+		acquiringUnder("A", "k").On(first).Reply(t)
 		require.NoError(t, first.Close())
 		m.SetClock(time.Hour)
 		second := opened(t, m, nil)
 		defer second.Close()
-		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, second))
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").Outcome(t, second))
 	})
 }
 
@@ -93,14 +93,14 @@ func TestAClientThatFindsAnotherServerWaitsForItsOwnTimerAsWell(t *testing.T) {
 func TestAQuarantineBeginsAgainWhenTheNodesClockWasSetBack(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.SetClock(time.Hour)
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 		time.Sleep(guardTTL - 8*time.Second)
 		m.SetClock(0)
 		time.Sleep(8*time.Second + 2*time.Millisecond)
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL-2*time.Millisecond) // since the check
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL-2*time.Millisecond) // since the check
 		time.Sleep(guardTTL)
 		synctest.Wait()
-		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").Outcome(t, n))
 	})
 }
 
@@ -110,7 +110,7 @@ func timed(t *testing.T, f func(t *testing.T, m *fakeredis.Master, n *Node, c *t
 	c := &tallying{}
 	inBubble(t, func(cfg *Config) { c.Clock = cfg.Clock; cfg.Clock = c }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 		f(t, m, n, c)
 	})
 }
@@ -150,7 +150,7 @@ func TestAQuarantineOfNoTimeIsQueriedWithPauses(t *testing.T) {
 				asked.Add(1)
 				return "*3\r\n$11\r\nquarantined\r\n:" + left + "\r\n:0\r\n", true
 			})
-			r := acquiringUnder("A", "k").on(n).reply(t)
+			r := acquiringUnder("A", "k").On(n).Reply(t)
 			var q *QuarantineError
 			require.ErrorAs(t, r.Err, &q)
 			require.GreaterOrEqual(t, q.Remaining, time.Duration(0))

@@ -103,7 +103,7 @@ func TestTheMarkerIsVerifiedByEachOfItsParts(t *testing.T) {
 					f.change(m)
 				}
 				now := time.Now()
-				r := verifying(f.over).on(n).reply(t)
+				r := verifying(f.over).On(n).Reply(t)
 				require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 				after, _ := m.Get(guard.Key)
 				switch {
@@ -129,15 +129,15 @@ func TestTheMarkerIsVerifiedByEachOfItsParts(t *testing.T) {
 func TestAMarkerThatCannotBeReadStays(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.PushList(guard.Key)
-		r := verifying(true).on(n).reply(t)
+		r := verifying(true).On(n).Reply(t)
 		require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 		require.Equal(t, guard.MarkerStatus{Status: guard.Foreign}, *r.MarkerStatus)
 		m.Del(guard.Key)
 		m.Set(guard.Key, markerOf(m, "ok"), 0)
 		m.Deny("GET")
-		require.Equal(t, command.Failed, verifying(true).outcome(t, n))
+		require.Equal(t, command.Failed, verifying(true).Outcome(t, n))
 		m.Deny()
-		require.Equal(t, guard.Marked, verifying(true).on(n).reply(t).MarkerStatus.Status)
+		require.Equal(t, guard.Marked, verifying(true).On(n).Reply(t).MarkerStatus.Status)
 	})
 }
 
@@ -147,7 +147,7 @@ func TestAServerThatHidesItsRunIsNotMarked(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.SetInfo(field, "?")
-			require.ErrorContains(t, verifying(true).on(n).reply(t).Err, "INFO shows no run_id or master_replid2")
+			require.ErrorContains(t, verifying(true).On(n).Reply(t).Err, "INFO shows no run_id or master_replid2")
 			require.NotContains(t, m.Keys(), guard.Key)
 		})
 	}
@@ -160,7 +160,7 @@ func TestALockIsExtendedBesideAMarkerOfAnotherType(t *testing.T) {
 		m.Del(guard.Key)
 		m.PushList(guard.Key)
 		m.Set("k", "A", 100*time.Millisecond)
-		require.Equal(t, command.Unknown, extendingUnder("A", "k").outcome(t, n))
+		require.Equal(t, command.Unknown, extendingUnder("A", "k").Outcome(t, n))
 		require.Equal(t, time.Second, m.TTL("k"))
 	})
 }

@@ -14,45 +14,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/session"
 )
 
-// guardTTL is how long a quarantine lasts in tests.
-const guardTTL = 20 * time.Second
-
-// guardSettings are those of a guarded Locker over three nodes.
-func guardSettings() *guard.Settings { return guard.New(guardTTL, []string{"n1", "n2", "n3"}) }
-
-// guarded gives the node's Locker the guard, and returns its settings.
-func guarded(n *Node) *guard.Settings {
-	if n.shared.Member().Guard == nil {
-		m := *n.shared.Member()
-		m.Guard = guardSettings()
-		m.Guard.MaxAge[n.cfg.Name] = voterOf(n).Kind().MaxAge
-		join(n, m)
-	}
-	return n.shared.Member().Guard
-}
-
-// under makes a guarded command.
-func under(token string, fill func(r *command.Request, t *command.LockArgs), keys ...string) *call {
-	t := terms(token, keys)
-	t.UnderGuard = true
-	c := newCall(func(r *command.Request) { fill(r, t) })
-	return c
-}
-
-func acquiringUnder(token, key string) *call {
-	return under(token, func(r *command.Request, t *command.LockArgs) { command.NewAcquire(r, t, time.Second, guardTTL) }, key)
-}
-
-func extendingUnder(token, key string) *call {
-	return under(token, func(r *command.Request, t *command.LockArgs) { command.NewExtend(r, t, time.Second, guardTTL, 0) }, key)
-}
-
-func inspectingUnder(key string) *call {
-	return under("", func(r *command.Request, t *command.LockArgs) { command.NewInspect(r, t) }, key)
-}
-
-func pingingUnder() *call { return newCall(command.NewGuardedPing) }
-
 // queriesOf returns how often a master was sent the verification since ForgetLog.
 func queriesOf(m *fakeredis.Master) int { return count(m, "EVALSHA verify") + count(m, "EVAL verify") }
 
@@ -65,10 +26,10 @@ func mark(m *fakeredis.Master, state string) {
 // admitted brings a node's first quarantine to its end.
 func admitted(t *testing.T, m *fakeredis.Master, n *Node) {
 	t.Helper()
-	requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+	requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 	time.Sleep(guardTTL + 2*time.Millisecond)
 	synctest.Wait()
-	require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
+	require.Equal(t, command.Granted, pingingUnder().Outcome(t, n))
 	m.ForgetLog()
 }
 
@@ -86,12 +47,12 @@ func TestAConnectionVerifiesItsMarkerOnceBeforeTheFirstGuardedAcquire(t *testing
 		synctest.Wait()
 		m.ForgetLog()
 		writes := n.Stats().Writes
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m))
 		synctest.Wait()
 		require.Equal(t, writes+1, n.Stats().Writes, "in one flush")
 		for range 5 {
-			acquiringUnder("A", "k").on(n).reply(t)
+			acquiringUnder("A", "k").On(n).Reply(t)
 		}
 		require.Equal(t, 1, queriesOf(m))
 	})
@@ -104,7 +65,7 @@ func TestAConnectionVerifiesItsMarkerOnceBeforeTheFirstGuardedAcquire(t *testing
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.ForgetLog()
-			requireQuarantined(t, first().on(n).reply(t), guardTTL)
+			requireQuarantined(t, first().On(n).Reply(t), guardTTL)
 			require.Equal(t, 1, queriesOf(m), what)
 		})
 	}
@@ -116,9 +77,9 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		admitted(t, m, n)
 		m.FlushAll()
-		a, b := acquiringUnder("A", "k").on(n), acquiringUnder("B", "k").on(n)
-		requireQuarantined(t, a.reply(t), guardTTL)
-		requireQuarantined(t, b.reply(t), guardTTL)
+		a, b := acquiringUnder("A", "k").On(n), acquiringUnder("B", "k").On(n)
+		requireQuarantined(t, a.Reply(t), guardTTL)
+		requireQuarantined(t, b.Reply(t), guardTTL)
 		require.Equal(t, 1, queriesOf(m))
 	})
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -130,7 +91,7 @@ func TestTheFirstCommandBehindAnAmnesiaSaysWhatHasBecomeOfTheNode(t *testing.T) 
 			}
 			return "", false
 		})
-		r := acquiringUnder("A", "k").on(n).reply(t)
+		r := acquiringUnder("A", "k").On(n).Reply(t)
 		require.NotEqual(t, command.Granted, r.Outcome)
 		require.Error(t, r.Err)
 	})
@@ -146,8 +107,8 @@ func TestInspectAndExtendVerifyNoMarker(t *testing.T) {
 			acquiring("B", time.Second, "b"), releasing("B", "b"), newCall(command.NewInfo),
 			under("A", func(r *command.Request, t *command.LockArgs) { t.SetCounters(false); command.NewConfirm(r, t, 7) }, "k"),
 		} {
-			r := c.on(n).reply(t)
-			if c.req.Op == command.Ping && c.req.Guarded {
+			r := c.On(n).Reply(t)
+			if c.Req.Op == command.Ping && c.Req.Guarded {
 				require.Equal(t, command.Failed, r.Outcome)
 				require.ErrorContains(t, r.Err, "is not admitted by the restart guard")
 			}
@@ -164,22 +125,22 @@ func TestAnEmptiedNodeIsQueriedOnceForManyCommands(t *testing.T) {
 		m.FlushAll()
 		calls := make([]*call, 64)
 		for i := range calls {
-			calls[i] = acquiringUnder("A", "k").on(n)
+			calls[i] = acquiringUnder("A", "k").On(n)
 		}
 		for _, c := range calls {
-			require.Equal(t, command.Failed, c.reply(t).Outcome)
+			require.Equal(t, command.Failed, c.Reply(t).Outcome)
 		}
 		synctest.Wait()
 		require.Equal(t, 1, queriesOf(m))
 		require.Equal(t, int64(1), n.Stats().Dials)
 		for range 10 {
-			requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+			requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 		}
 		require.Equal(t, 1, queriesOf(m))
 		time.Sleep(guardTTL - time.Millisecond)
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), time.Millisecond)
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), time.Millisecond)
 		time.Sleep(2 * session.MinAskPause)
-		require.Equal(t, command.Granted, acquiringUnder("A", "k").outcome(t, n), "by itself, and without a dial")
+		require.Equal(t, command.Granted, acquiringUnder("A", "k").Outcome(t, n), "by itself, and without a dial")
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 }
@@ -191,16 +152,16 @@ func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 		admitted(t, m, n)
 		m.Del(guard.Key)
 		m.Set("k", "A", 100*time.Millisecond)
-		r := extendingUnder("A", "k").on(n).reply(t)
+		r := extendingUnder("A", "k").On(n).Reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.Equal(t, time.Second, m.TTL("k"))
 		synctest.Wait()
 		require.Equal(t, 1, queriesOf(m))
-		r = extendingUnder("A", "k").on(n).reply(t)
+		r = extendingUnder("A", "k").On(n).Reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		var q *QuarantineError
 		require.ErrorAs(t, r.Err, &q)
-		require.Equal(t, command.Refused, extendingUnder("A", "gone").outcome(t, n), "what is not ours is not ours")
+		require.Equal(t, command.Refused, extendingUnder("A", "gone").Outcome(t, n), "what is not ours is not ours")
 	})
 }
 
@@ -208,14 +169,14 @@ func TestAnExtensionOnANodeWithoutItsMarkerIsDoneAndDoesNotCount(t *testing.T) {
 // needs the result.
 func TestANodeThatCouldNotVerifyItsMarkerIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Second)
 		m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
 		time.Sleep(2 * time.Second)
 		m.FailWith("EVALSHA", "")
-		require.Equal(t, command.Failed, pingingUnder().outcome(t, n))
+		require.Equal(t, command.Failed, pingingUnder().Outcome(t, n))
 		time.Sleep(healthyEvery)
-		require.Equal(t, command.Granted, pingingUnder().outcome(t, n))
+		require.Equal(t, command.Granted, pingingUnder().Outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
 }
@@ -223,13 +184,13 @@ func TestANodeThatCouldNotVerifyItsMarkerIsAskedAgain(t *testing.T) {
 // The verification may have the result that a waiting command can be granted.
 func TestOnANewConnectionTheQuestionGoesInFrontOfWhatWaitedForIt(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 		time.Sleep(guardTTL - time.Millisecond)
 		m.SetDelay(10 * time.Millisecond)
 		m.ForgetLog()
 		only(t, m).Drop()
 		synctest.Wait()
-		r := acquiringUnder("A", "k").on(n).reply(t) // its own timer has ended when the dial is finished
+		r := acquiringUnder("A", "k").On(n).Reply(t) // its own timer has ended when the dial is finished
 		require.Equal(t, command.Granted, r.Outcome, "%v", r.Err)
 		require.Equal(t, []string{"EVALSHA verify", "EVALSHA acquire+guard"}, quiet(m)[len(quiet(m))-2:])
 		require.Equal(t, 1, queriesOf(m))

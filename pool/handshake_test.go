@@ -30,7 +30,7 @@ func TestTheHandshakeAuthenticatesBeforeAnythingElse(t *testing.T) {
 		require.Equal(t, said, allNames(m))
 		require.Equal(t, []string{"u", "hunter2"}, m.Log()[0].Args)
 
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		require.Empty(t, m.Keys(), "not in database 0")
 		c := raw(t, m)
 		defer c.Close()
@@ -51,11 +51,11 @@ func TestTheHandshakeAuthenticatesBeforeAnythingElse(t *testing.T) {
 func TestAPasswordAloneIsTheDefaultUsersAndNoneMeansNoAUTH(t *testing.T) {
 	password := func(m *fakeredis.Master) { m.RequireAuth("default", "hunter2") }
 	onMaster(t, password, func(c *Config) { c.Password = "hunter2" }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.Equal(t, []string{"hunter2"}, m.Log()[0].Args)
 	})
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.Zero(t, count(m, "AUTH"))
 		require.Zero(t, count(m, "SELECT"))
 	})
@@ -74,8 +74,8 @@ func TestARightThatIsMissingDoesNotKeepANodeFromVoting(t *testing.T) {
 	} {
 		onMaster(t, func(m *fakeredis.Master) { m.Deny(denied...) }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			except(n, true)
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", "l").outcome(t, n), denied)
-			require.Equal(t, command.Granted, releasing("A", "k", "l").outcome(t, n), denied)
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", "l").Outcome(t, n), denied)
+			require.Equal(t, command.Granted, releasing("A", "k", "l").Outcome(t, n), denied)
 			if denied[0] == "SCRIPT" {
 				require.Equal(t, 1, count(m, "EVAL acquire"), "the text comes along")
 			}
@@ -95,23 +95,23 @@ func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
 	} {
 		inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 			m.FailWith(cmd, state)
-			waiting := acquiring("A", longTTL, "k").on(n)
+			waiting := acquiring("A", longTTL, "k").On(n)
 			gate <- nil
-			r := waiting.reply(t)
+			r := waiting.Reply(t)
 			requireUnsent(t, r)
 			require.ErrorContains(t, r.Err, state)
 			var se *ServerError
 			require.ErrorAs(t, r.Err, &se)
 			require.Equal(t, int64(1), n.Stats().DialFailures)
 			require.Zero(t, n.Stats().Connected)
-			requireUnsent(t, acquiring("A", longTTL, "k").on(n).reply(t))
+			requireUnsent(t, acquiring("A", longTTL, "k").On(n).Reply(t))
 			synctest.Wait()
 			require.Zero(t, m.Connections(), "the connection is closed")
 
 			m.FailWith(cmd, "")
 			gate <- nil
 			synctest.Wait()
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		})
 	}
 }
@@ -126,11 +126,11 @@ func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
 			gate <- nil
 			synctest.Wait()
 			require.Equal(t, 1, n.Stats().Connected, state)
-			requireUnfit(t, pinging().on(n).reply(t), state)
+			requireUnfit(t, pinging().On(n).Reply(t), state)
 			m.FailWith("*", "")
 			time.Sleep(unhealthyEvery) // it is checked again, and then redialled
 			gate <- nil
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", "l").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", "l").Outcome(t, n))
 			require.Zero(t, n.Stats().DialFailures)
 		})
 	}
@@ -149,20 +149,20 @@ func TestTheCredentialsAreReadAtEveryDial(t *testing.T) {
 			return "u", password, nil
 		}
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.Equal(t, 1, asked)
 
 		m.RequireAuth("u", "two")
 		password = "two"
 		only(t, m).Drop()
 		synctest.Wait()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.Equal(t, 2, asked)
 
 		password = ""
 		only(t, m).Drop()
 		synctest.Wait()
-		r := pinging().on(n).reply(t)
+		r := pinging().On(n).Reply(t)
 		requireUnsent(t, r)
 		require.ErrorContains(t, r.Err, "credentials: the vault is closed")
 		synctest.Wait()
@@ -192,7 +192,7 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 			cfg.Username, cfg.Password = "u", c.password
 			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-			r := pinging().on(n).reply(t)
+			r := pinging().On(n).Reply(t)
 			requireUnsent(t, r)
 			require.ErrorContains(t, r.Err, c.want)
 			require.ErrorContains(t, r.Err, "pool: AUTH: ")
@@ -217,7 +217,7 @@ func TestNoAnswerBehindAUTHShowsThePassword(t *testing.T) {
 		m.RequireAuth("default", password)
 		m.FailWith("SELECT", "ERR what is "+password)
 	}, func(c *Config) { c.Password, c.Database = password, 1 }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		r := pinging().on(n).reply(t)
+		r := pinging().On(n).Reply(t)
 		require.ErrorContains(t, r.Err, "the server's text is not shown")
 		require.NotContains(t, r.Err.Error(), password)
 	})
@@ -227,21 +227,21 @@ func TestNoAnswerBehindAUTHShowsThePassword(t *testing.T) {
 func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 	const password, says = "hunter2", "ERR you said AUTH hunter2"
 	for cmd, ask := range map[string]func(t *testing.T, n *Node) string{
-		"PING": func(t *testing.T, n *Node) string { return pinging().on(n).reply(t).Err.Error() },
+		"PING": func(t *testing.T, n *Node) string { return pinging().On(n).Reply(t).Err.Error() },
 		"SET": func(t *testing.T, n *Node) string {
-			return acquiring(command.NewToken(""), time.Second, "k").on(n).reply(t).Err.Error()
+			return acquiring(command.NewToken(""), time.Second, "k").On(n).Reply(t).Err.Error()
 		},
 		"EVALSHA": func(t *testing.T, n *Node) string { // of two merged acquires
 			inLocker(n)
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			synctest.Wait()
 			a, b := fencing("A", time.Second, "a"), fencing("B", time.Second, "b")
 			together(n, a, b)
-			shown := a.reply(t).Err.Error() + b.reply(t).Err.Error()
+			shown := a.Reply(t).Err.Error() + b.Reply(t).Err.Error()
 			require.Equal(t, int64(2), n.Stats().Unmerged)
 			return shown
 		},
-		"INFO": func(t *testing.T, n *Node) string { return pinging().on(n).reply(t).Err.Error() },
+		"INFO": func(t *testing.T, n *Node) string { return pinging().On(n).Reply(t).Err.Error() },
 		"SUBSCRIBE": func(_ *testing.T, n *Node) string {
 			ended := make(downs, 10)
 			s := voterOf(n).Subscribe(ended)
@@ -268,7 +268,7 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 		m.RequireAuth("default", password)
 		m.Hook(status)
 	}, func(c *Config) { c.Password = password }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		shown := pinging().on(n).reply(t).Err.Error()
+		shown := pinging().On(n).Reply(t).Err.Error()
 		require.Contains(t, shown, "you said AUTH")
 		require.NotContains(t, shown, password, "a status")
 	})
@@ -277,7 +277,7 @@ func TestNoAnswerOnAConnectionShowsItsPassword(t *testing.T) {
 func TestADatabaseThatCantBeSelectedIsAFailedDial(t *testing.T) {
 	outOfRange := func(m *fakeredis.Master) { m.FailWith("SELECT", "ERR DB index is out of range") }
 	onMaster(t, outOfRange, func(c *Config) { c.Database = 99 }, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.ErrorContains(t, pinging().on(n).reply(t).Err, "pool: SELECT: ERR DB index is out of range")
+		require.ErrorContains(t, pinging().On(n).Reply(t).Err, "pool: SELECT: ERR DB index is out of range")
 	})
 }
 
@@ -305,7 +305,7 @@ func TestAnErrorBeforeTheServerClosesIsReported(t *testing.T) {
 // requireServerError requires that a command is not sent, and that its error has the server's words.
 func requireServerError(t *testing.T, n *Node, words string) {
 	t.Helper()
-	r := pinging().on(n).reply(t)
+	r := pinging().On(n).Reply(t)
 	requireUnsent(t, r)
 	require.ErrorContains(t, r.Err, words)
 	var se *ServerError
@@ -342,16 +342,16 @@ func TestTheLogReportsConnections(t *testing.T) {
 	inBubble(t, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Minute)
 		require.NoError(t, m.Restart(false))
 		time.Sleep(time.Second)
 		m.Freeze()
-		c := pinging().on(n)
+		c := pinging().On(n)
 		synctest.Wait()
 		m.Stop()
-		require.Equal(t, command.Unknown, c.reply(t).Outcome)
+		require.Equal(t, command.Unknown, c.Reply(t).Outcome)
 		require.NoError(t, m.Restart(false))
 		time.Sleep(time.Second)
 	})

@@ -60,18 +60,18 @@ func TestAnAnswerThatSaysThatTheServerHasTurnedEndsTheConnection(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			m.FailWith("SET", state)
-			r := acquiring("A", longTTL, "k").on(n).reply(t)
+			r := acquiring("A", longTTL, "k").On(n).Reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
 			require.ErrorContains(t, r.Err, state)
 			m.FailWith("SET", "")
-			require.Equal(t, command.Granted, acquiring("B", longTTL, "k").outcome(t, n), "it waits for the dial")
+			require.Equal(t, command.Granted, acquiring("B", longTTL, "k").Outcome(t, n), "it waits for the dial")
 			require.Equal(t, int64(2), n.Stats().Dials)
 		})
 	}
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.FailWith("SET", "OOM command not allowed")
-		require.Equal(t, command.Failed, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "k").Outcome(t, n))
 		time.Sleep(time.Second)
 		require.Equal(t, int64(1), n.Stats().Dials, "of this it was known that it is a master")
 	})
@@ -87,7 +87,7 @@ func TestAReplicaThatRefusesUndosIsNotDialledForEach(t *testing.T) {
 	onMaster(t, replica, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("k", "A", time.Hour)
 		for range 10 {
-			require.Equal(t, command.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
+			require.Equal(t, command.Failed, releasing("A", "k").Within(n, time.Hour).Outcome(t, n))
 		}
 		time.Sleep(10 * time.Second)
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -107,12 +107,12 @@ func TestHealthChecksAreCommandsLikeOthers(t *testing.T) {
 		m.SetDelay(300 * time.Millisecond)
 		except(n, true)
 		for i := range 50 {
-			call := acquiring("A", time.Second, "k").on(n)
+			call := acquiring("A", time.Second, "k").On(n)
 			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
-			undo := releasing("A", "k").on(n)
-			require.Equal(t, command.Granted, call.reply(t).Outcome)
-			require.Equal(t, command.Granted, undo.reply(t).Outcome)
-			holds := inspecting("k").on(n).reply(t).KeyStates
+			undo := releasing("A", "k").On(n)
+			require.Equal(t, command.Granted, call.Reply(t).Outcome)
+			require.Equal(t, command.Granted, undo.Reply(t).Outcome)
+			holds := inspecting("k").On(n).Reply(t).KeyStates
 			require.Equal(t, []command.KeyState{{}}, holds)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -121,11 +121,11 @@ func TestHealthChecksAreCommandsLikeOthers(t *testing.T) {
 		synctest.Wait()
 		m.Freeze()
 		time.Sleep(healthyEvery + n.cfg.HardTimeout*5/4 + n.cfg.DialTimeout + time.Second)
-		r := pinging().on(n).reply(t)
+		r := pinging().On(n).Reply(t)
 		requireUnsent(t, r)
 		m.Unfreeze()
 		time.Sleep(time.Second)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -187,19 +187,19 @@ func TestNoTimerOutlivesClose(t *testing.T) {
 		"undos that are repeated": func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.FailWith("EVALSHA", "BUSY Redis is busy running a script.")
 			for range 10 {
-				require.Equal(t, command.Failed, releasing("A", "k").within(n, time.Hour).outcome(t, n))
+				require.Equal(t, command.Failed, releasing("A", "k").Within(n, time.Hour).Outcome(t, n))
 			}
 			time.Sleep(5 * time.Second)
 		},
 		"an undo of a late acquire": func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.Deny("CLIENT KILL")
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			loseAcquire(t, m, n)
-			require.Equal(t, command.Refused, releasing("A", "k").within(n, longTTL).outcome(t, n))
+			require.Equal(t, command.Refused, releasing("A", "k").Within(n, longTTL).Outcome(t, n))
 		},
 		"two quarantines": func(t *testing.T, _ *fakeredis.Master, n *Node) {
 			for range 2 {
-				requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
+				requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
 			}
 		},
 	} {
@@ -233,13 +233,13 @@ func TestAServerThatAnswersOnceAndHangsUpIsNotDialledInAStorm(t *testing.T) {
 		defer n.Close()
 		before := n.Stats().Dials
 		for began := time.Now(); time.Since(began) < time.Minute; {
-			pinging().on(n).reply(t)
+			pinging().On(n).Reply(t)
 		}
 		require.Less(t, n.Stats().Dials-before, int64(300))
 
 		time.Sleep(time.Minute) // now it has lasted long enough
 		dials := n.Stats().Dials
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		synctest.Wait()
 		require.Equal(t, dials+1, n.Stats().Dials, "and the next dial comes at once")
 	})
@@ -252,7 +252,7 @@ func TestTheEndOfAConnectionShowsNoToken(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.FailWith("SET", "READONLY not SET k "+token)
-		r := acquiring(token, longTTL, "k").on(n).reply(t)
+		r := acquiring(token, longTTL, "k").On(n).Reply(t)
 		require.ErrorContains(t, r.Err, "READONLY")
 		require.NotContains(t, r.Err.Error(), "ABCDEFGH")
 		synctest.Wait()

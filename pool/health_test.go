@@ -13,28 +13,28 @@ import (
 
 func TestANodeThatFailsAHealthCheckDoesNotVote(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, acquiring("A", time.Hour, "a").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Hour, "a").Outcome(t, n))
 		m.FailWith("INFO", busy)
 		time.Sleep(healthyEvery - 100*time.Millisecond)
-		require.Equal(t, command.Granted, acquiring("B", time.Hour, "b").outcome(t, n), "it is not due")
+		require.Equal(t, command.Granted, acquiring("B", time.Hour, "b").Outcome(t, n), "it is not due")
 		time.Sleep(200 * time.Millisecond)
 		for _, c := range []*call{acquiring("C", time.Hour, "c"), inspecting("a"), pinging()} {
-			requireUnfit(t, c.on(n).reply(t), "n1", "health check", busy)
+			requireUnfit(t, c.On(n).Reply(t), "n1", "health check", busy)
 		}
-		require.Equal(t, command.Granted, extending("A", time.Hour, "a").outcome(t, n), "an extension")
-		requireUnfit(t, acquiring("C", time.Hour, "c").on(n).reply(t), busy)
-		require.Equal(t, command.Granted, undoing("A", "a").within(n, time.Hour).outcome(t, n), "an undo")
+		require.Equal(t, command.Granted, extending("A", time.Hour, "a").Outcome(t, n), "an extension")
+		requireUnfit(t, acquiring("C", time.Hour, "c").On(n).Reply(t), busy)
+		require.Equal(t, command.Granted, undoing("A", "a").Within(n, time.Hour).Outcome(t, n), "an undo")
 		except(n, true)
-		require.Equal(t, command.Granted, acquiring("D", time.Hour, "d").outcome(t, n), "an exception was made")
+		require.Equal(t, command.Granted, acquiring("D", time.Hour, "d").Outcome(t, n), "an exception was made")
 		except(n, false)
-		requireUnfit(t, acquiring("C", time.Hour, "c").on(n).reply(t), busy)
+		requireUnfit(t, acquiring("C", time.Hour, "c").On(n).Reply(t), busy)
 
 		m.ForgetLog()
 		time.Sleep(10 * time.Second)
 		require.InDelta(t, 10, count(m, "INFO"), 1)
 		m.FailWith("INFO", "")
 		time.Sleep(unhealthyEvery + time.Millisecond)
-		require.Equal(t, command.Granted, acquiring("C", time.Hour, "c").outcome(t, n), "the first that succeeds")
+		require.Equal(t, command.Granted, acquiring("C", time.Hour, "c").Outcome(t, n), "the first that succeeds")
 		m.ForgetLog()
 		time.Sleep(time.Minute)
 		require.InDelta(t, 6, count(m, "INFO"), 1)
@@ -50,11 +50,11 @@ func TestANodeThatAnsweredByErrorsVotesWithinASecondOfItsRecovery(t *testing.T) 
 				synctest.Wait()
 				m.FailWith("*", with)
 				for began := time.Now(); time.Since(began) < lasts; time.Sleep(time.Millisecond) {
-					require.NotEqual(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+					require.NotEqual(t, command.Granted, acquiring("A", longTTL, "a").Outcome(t, n))
 				}
 				m.FailWith("*", "")
 				time.Sleep(time.Second + time.Millisecond)
-				require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n), "%s for %v", with, lasts)
+				require.Equal(t, command.Granted, acquiring("A", longTTL, "a").Outcome(t, n), "%s for %v", with, lasts)
 			})
 		}
 	}
@@ -68,15 +68,15 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 		m.FailWith("*", busy)
 		m.ForgetLog()
 		for range 1100 { // as from a client that keeps trying
-			r := acquiring("A", longTTL, "a").on(n).reply(t)
+			r := acquiring("A", longTTL, "a").On(n).Reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
 			time.Sleep(time.Millisecond)
 		}
-		requireUnfit(t, acquiring("A", longTTL, "a").on(n).reply(t), busy)
+		requireUnfit(t, acquiring("A", longTTL, "a").On(n).Reply(t), busy)
 		require.Equal(t, 1, count(m, "INFO"))
 		m.ForgetLog()
 		for range 1000 {
-			acquiring("A", longTTL, "a").on(n).reply(t)
+			acquiring("A", longTTL, "a").On(n).Reply(t)
 			time.Sleep(time.Millisecond)
 		}
 		require.Empty(t, quiet(m), "it is not asked any more")
@@ -87,11 +87,11 @@ func TestAnErrorHasTheNodeCheckedSoon(t *testing.T) {
 		m.FailWith("SET", "OOM command not allowed")
 		m.ForgetLog()
 		for range 10_000 {
-			acquiring("A", longTTL, "a").on(n).reply(t)
+			acquiring("A", longTTL, "a").On(n).Reply(t)
 			time.Sleep(time.Millisecond)
 		}
 		require.LessOrEqual(t, count(m, "INFO"), 11, "no more than once a second")
-		require.Equal(t, command.Granted, pinging().outcome(t, n), "its checks are well")
+		require.Equal(t, command.Granted, pinging().Outcome(t, n), "its checks are well")
 	})
 }
 
@@ -104,13 +104,13 @@ func TestAnErrorAsksForNoCheckBesideTheOneThatIsInFlight(t *testing.T) {
 		m.ForgetLog()
 		m.SetDelay(500 * time.Millisecond)
 		time.Sleep(healthyEvery - 200*time.Millisecond)
-		r := acquiring("A", longTTL, "a").on(n).reply(t) // 300 ms after the check was sent
+		r := acquiring("A", longTTL, "a").On(n).Reply(t) // 300 ms after the check was sent
 		require.Equal(t, command.Failed, r.Outcome)
 		only(t, m).HoldReplies()
 		time.Sleep(3 * time.Second)
 		require.Equal(t, 1, count(m, "INFO"))
 		only(t, m).Release()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -134,7 +134,7 @@ func TestAnIdleClientSendsAFailingNodeTwoCommandsASecondAtMost(t *testing.T) {
 					failing(m, "")
 					m.FailWith("*", "")
 					time.Sleep(unhealthyEvery + 20*time.Millisecond)
-					require.Equal(t, command.Granted, pinging().outcome(t, n), "it was asked within a second")
+					require.Equal(t, command.Granted, pinging().Outcome(t, n), "it was asked within a second")
 					time.Sleep(maxRetryDelay)
 					require.Empty(t, m.Keys())
 				})

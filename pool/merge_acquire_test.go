@@ -54,7 +54,7 @@ func (k mergedAcquire) run(t *testing.T, change func(c *Config), f func(t *testi
 			admitted(t, m, n)
 		} else {
 			p := pinging()
-			require.Equal(t, command.Granted, p.outcome(t, n))
+			require.Equal(t, command.Granted, p.Outcome(t, n))
 		}
 		synctest.Wait()
 		m.ForgetLog()
@@ -81,10 +81,10 @@ func TestAcquiresOfABatchGoInOneCallBehindItsOtherCommands(t *testing.T) {
 			r, s := announcing("R", "r"), announcing("S", "s")
 			p := pinging()
 			together(n, r, a, s, b, p)
-			require.Equal(t, command.Granted, a.reply(t).Outcome)
-			require.Equal(t, command.Reply{Outcome: command.Refused}, b.reply(t))
+			require.Equal(t, command.Granted, a.Reply(t).Outcome)
+			require.Equal(t, command.Reply{Outcome: command.Refused}, b.Reply(t))
 			for _, c := range []*call{r, s, p} {
-				require.Equal(t, command.Granted, c.reply(t).Outcome)
+				require.Equal(t, command.Granted, c.Reply(t).Outcome)
 			}
 			require.Equal(t, []string{"PING", k.merged(), merged}, quiet(m))
 			token, _ := m.Get("a")
@@ -156,7 +156,7 @@ func (k mergedAcquire) effects(t *testing.T, apart bool) (all []acquireEffects) 
 				together(n, calls[0], calls[1])
 			}
 			for i, c := range calls {
-				r := c.reply(t)
+				r := c.Reply(t)
 				e.replies[i] = fmt.Sprint(r.Outcome, " ", r.Fence, r.Err, r.NotSent)
 			}
 			if apart {
@@ -202,7 +202,7 @@ func TestWhichAcquiresAreNotMerged(t *testing.T) {
 		several := terms("T", []string{"c", "d"})
 		several.SetCounters(false)
 		inFront := k.acquire("T", "e", 0)
-		inFront.req.SendAlone()
+		inFront.Req.SendAlone()
 		calls := []*call{
 			k.acquire("T", "a", 0),
 			newCall(func(r *command.Request) {
@@ -213,7 +213,7 @@ func TestWhichAcquiresAreNotMerged(t *testing.T) {
 		}
 		together(n, calls...)
 		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
 		require.NotContains(t, names(m), k.merged())
 		require.Zero(t, n.Stats().Merged)
@@ -221,8 +221,8 @@ func TestWhichAcquiresAreNotMerged(t *testing.T) {
 	merging(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 		together(n, a, b)
-		require.Equal(t, command.Granted, a.reply(t).Outcome)
-		require.Equal(t, command.Granted, b.reply(t).Outcome)
+		require.Equal(t, command.Granted, a.Reply(t).Outcome)
+		require.Equal(t, command.Granted, b.Reply(t).Outcome)
 		require.NotContains(t, names(m), k.merged())
 	})
 }
@@ -259,14 +259,14 @@ func TestAFailedCallOfAcquires(t *testing.T) {
 					a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 					together(n, a, b)
 					for _, c := range []*call{a, b} {
-						r := c.reply(t)
+						r := c.Reply(t)
 						require.Equal(t, want.outcome, r.Outcome)
 						require.ErrorContains(t, r.Err, strings.Fields(reply)[0])
 					}
 					a, b = k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 					together(n, a, b)
-					require.Equal(t, !want.again, a.reply(t).Outcome == command.Granted)
-					require.Equal(t, !want.again, b.reply(t).Outcome == command.Granted)
+					require.Equal(t, !want.again, a.Reply(t).Outcome == command.Granted)
+					require.Equal(t, !want.again, b.Reply(t).Outcome == command.Granted)
 					require.Equal(t, want.again, *answered == 2)
 					s := n.Stats()
 					require.Equal(t, int64(2**answered), s.Unmerged)
@@ -292,8 +292,8 @@ func TestAScriptOfAcquiresThatIsLostIsSentByItsText(t *testing.T) {
 				m.ForgetLog()
 				a, b := k.acquire("A", fmt.Sprint("a", i), 0), k.acquire("B", fmt.Sprint("b", i), 0)
 				together(n, a, b)
-				require.Equal(t, command.Granted, a.reply(t).Outcome)
-				require.Equal(t, command.Granted, b.reply(t).Outcome)
+				require.Equal(t, command.Granted, a.Reply(t).Outcome)
+				require.Equal(t, command.Granted, b.Reply(t).Outcome)
 				require.Equal(t, want, quiet(m))
 			}
 		})
@@ -310,8 +310,8 @@ func TestMergedAcquiresNeedNoRightToMGET(t *testing.T) {
 				m.ForgetLog()
 				a, b := k.acquire("A", fmt.Sprint("a", i), 0), k.acquire("B", fmt.Sprint("b", i), 0)
 				together(n, a, b)
-				require.Equal(t, command.Granted, a.reply(t).Outcome)
-				require.Equal(t, command.Granted, b.reply(t).Outcome)
+				require.Equal(t, command.Granted, a.Reply(t).Outcome)
+				require.Equal(t, command.Granted, b.Reply(t).Outcome)
 				require.Equal(t, want, quiet(m))
 			}
 		})
@@ -331,8 +331,8 @@ func TestAnAcquireThatWasGivenUpIsNotSentAgainAfterNOSCRIPT(t *testing.T) {
 		synctest.Wait()
 		require.False(t, a.Cancel())
 		c.Release()
-		require.Equal(t, command.Failed, a.reply(t).Outcome)
-		require.Equal(t, command.Granted, b.reply(t).Outcome)
+		require.Equal(t, command.Failed, a.Reply(t).Outcome)
+		require.Equal(t, command.Granted, b.Reply(t).Outcome)
 		require.NotContains(t, m.Keys(), "a")
 	})
 }
@@ -347,11 +347,11 @@ func TestAReplyToMergedAcquiresThatMakesNoSenseEndsTheConnection(t *testing.T) {
 					failMergedAcquires(m, k, reply+"\r\n:1\r\n")
 					a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 					behind := announcing("R", "r")
-					together(n, a, b, behind.within(n, longTTL))
+					together(n, a, b, behind.Within(n, longTTL))
 					for _, c := range []*call{a, b} {
-						require.Equal(t, command.Unknown, c.reply(t).Outcome)
+						require.Equal(t, command.Unknown, c.Reply(t).Outcome)
 					}
-					require.Equal(t, command.Unknown, behind.reply(t).Outcome, "a reply behind it is not believed")
+					require.Equal(t, command.Unknown, behind.Reply(t).Outcome, "a reply behind it is not believed")
 					require.Equal(t, before+1, n.Stats().Violations)
 				})
 			})
@@ -376,10 +376,10 @@ func TestMergedAcquiresWithoutAnAnswerMayStillBeExecuted(t *testing.T) {
 				_, held := m.Get("a")
 				require.Equal(t, executed, held)
 				c.Drop()
-				require.Equal(t, command.Unknown, a.reply(t).Outcome)
-				require.Equal(t, command.Unknown, b.reply(t).Outcome)
-				undo := releasing("A", "a").within(n, longTTL)
-				require.NotEqual(t, command.Failed, undo.outcome(t, n))
+				require.Equal(t, command.Unknown, a.Reply(t).Outcome)
+				require.Equal(t, command.Unknown, b.Reply(t).Outcome)
+				undo := releasing("A", "a").Within(n, longTTL)
+				require.NotEqual(t, command.Failed, undo.Outcome(t, n))
 				_, held = m.Get("a")
 				require.False(t, held)
 			})
@@ -394,12 +394,12 @@ func TestAnAcquireThatWasGivenUpIsNotPartOfACall(t *testing.T) {
 		a, b, c, d := k.acquire("A", "a", 0), k.acquire("B", "b", 0), k.acquire("C", "c", 0), k.acquire("D", "d", 0)
 		require.True(t, b.Cancel())
 		time.Sleep(time.Millisecond) // the instant 0 stands for none
-		c.req.NotAfter = n.cfg.Clock.Now()
+		c.Req.NotAfter = n.cfg.Clock.Now()
 		together(n, a, b, c, d)
-		require.Equal(t, command.Granted, a.reply(t).Outcome)
-		require.Equal(t, command.Granted, d.reply(t).Outcome)
-		requireUnsent(t, b.reply(t))
-		requireUnsent(t, c.reply(t))
+		require.Equal(t, command.Granted, a.Reply(t).Outcome)
+		require.Equal(t, command.Granted, d.Reply(t).Outcome)
+		requireUnsent(t, b.Reply(t))
+		requireUnsent(t, c.Reply(t))
 		require.Equal(t, []string{"a", "d", "redlock:fence:a", "redlock:fence:d"}, m.Keys())
 		require.Equal(t, int64(2), n.Stats().Merged)
 	})
@@ -412,8 +412,8 @@ func TestMergedAcquiresOfANodeThatLostItsMarker(t *testing.T) {
 		m.FlushAll()
 		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 		together(n, a, b)
-		requireQuarantined(t, a.reply(t), guardTTL)
-		requireQuarantined(t, b.reply(t), guardTTL)
+		requireQuarantined(t, a.Reply(t), guardTTL)
+		requireQuarantined(t, b.Reply(t), guardTTL)
 		require.NotContains(t, m.Keys(), "a")
 		require.NotContains(t, m.Keys(), "redlock:fence:b")
 	})
@@ -427,13 +427,13 @@ func TestTheMarkerIsVerifiedInFrontOfMergedAcquires(t *testing.T) {
 		inLocker(n)
 		guarded(n)
 		p := pinging()
-		require.Equal(t, command.Granted, p.outcome(t, n))
+		require.Equal(t, command.Granted, p.Outcome(t, n))
 		synctest.Wait()
 		m.ForgetLog()
 		a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 		together(n, a, b)
-		requireQuarantined(t, a.reply(t), guardTTL)
-		requireQuarantined(t, b.reply(t), guardTTL)
+		requireQuarantined(t, a.Reply(t), guardTTL)
+		requireQuarantined(t, b.Reply(t), guardTTL)
 		require.Equal(t, []string{"EVALSHA verify", k.merged()}, quiet(m)[:2])
 	})
 }
@@ -444,12 +444,12 @@ func TestEachOfTheAcquiresInOneCallNeedsATTLWithinItsBounds(t *testing.T) {
 		k.run(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			for _, ttl := range []time.Duration{0, 9 * time.Millisecond, mostTTL + time.Millisecond} {
 				bad, good := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
-				bad.req.TTL = ttl
+				bad.Req.TTL = ttl
 				together(n, bad, good)
-				r := bad.reply(t)
+				r := bad.Reply(t)
 				require.Equal(t, command.Failed, r.Outcome, "%v", ttl)
 				require.ErrorContains(t, r.Err, "TTL out of bounds")
-				require.Equal(t, command.Granted, good.reply(t).Outcome)
+				require.Equal(t, command.Granted, good.Reply(t).Outcome)
 				require.False(t, has(m, "a") || has(m, command.FencePrefix+"a"))
 				require.Equal(t, longTTL, m.TTL("b"))
 				m.Del("b")

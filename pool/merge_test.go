@@ -10,10 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/server"
+	"github.com/quorumlock/go-redlock/internal/nodetest"
 )
 
 const merged = "EVALSHA release+merge"
@@ -27,41 +26,15 @@ func announcing(token string, keys ...string) *call {
 	return c
 }
 
-// gate is a clock that holds a goroutine that asks it for the time until it is open.
-type gate struct {
-	clock.Clock
-	open chan struct{}
-}
-
-func (g gate) Now() clock.Instant {
-	<-g.open
-	return g.Clock.Now()
-}
-
 // together has the writer take all commands in one batch. The writer must be idle.
-func together(n *Node, calls ...*call) { togetherAt(n, serverOf(n), calls...) }
-
-// togetherAt is together for one server of a node. The writer reads the Locker's clock before it takes commands.
-func togetherAt(n *Node, s *server.Server, calls ...*call) {
-	m := *n.shared.Member()
-	g := gate{m.Clock, make(chan struct{})}
-	m.Clock = g
-	n.shared.Leave()
-	n.shared.Join(&m)
-	for _, c := range calls {
-		if err := s.Submit(&c.Command, nil); err != nil {
-			panic(err)
-		}
-	}
-	close(g.open)
-}
+func together(n *Node, calls ...*call) { nodetest.TogetherAt(n, serverOf(n), calls...) }
 
 // merging runs a test with a node that is connected, and whose writer is idle.
 func merging(t *testing.T, change func(c *Config), f func(t *testing.T, m *fakeredis.Master, n *Node)) {
 	t.Helper()
 	inBubble(t, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		inLocker(n)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		synctest.Wait()
 		m.ForgetLog()
 		f(t, m, n)
@@ -76,11 +49,11 @@ func TestReleasesOfABatchGoInOneCallBehindItsOtherCommands(t *testing.T) {
 		a, b, gone, list := announcing("A", "a"), announcing("B", "b"), announcing("C", "c"), announcing("D", "list")
 		p := pinging()
 		together(n, a, b, gone, list, p)
-		require.Equal(t, command.Reply{Outcome: command.Granted}, a.reply(t))
+		require.Equal(t, command.Reply{Outcome: command.Granted}, a.Reply(t))
 		for _, c := range []*call{b, gone, list} {
-			require.Equal(t, command.Reply{Outcome: command.Refused}, c.reply(t))
+			require.Equal(t, command.Reply{Outcome: command.Refused}, c.Reply(t))
 		}
-		require.Equal(t, command.Granted, p.reply(t).Outcome)
+		require.Equal(t, command.Granted, p.Reply(t).Outcome)
 		require.Equal(t, []string{"PING", merged}, quiet(m))
 		require.Equal(t, []string{"b", "list"}, m.Keys())
 		s := n.Stats()
@@ -100,7 +73,7 @@ func TestMergedCallsAreBounded(t *testing.T) {
 		}
 		together(n, calls...)
 		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
 		require.Equal(t, []string{merged, merged, "EVALSHA release+announce"}, quiet(m))
 		require.Empty(t, m.Keys())
@@ -139,7 +112,7 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 			}
 			together(n, calls...)
 			for _, c := range calls {
-				e.replies = append(e.replies, c.reply(t))
+				e.replies = append(e.replies, c.Reply(t))
 			}
 			synctest.Wait()
 			require.Equal(t, !apart, slices.Contains(names(m), merged))
@@ -171,11 +144,11 @@ func TestAMergedReleaseDoesWhatItDoesByItself(t *testing.T) {
 func TestWhatIsNotMerged(t *testing.T) {
 	for name, change := range map[string]func(c *call){
 		"several names":     func(c *call) { *c = *announcing("T", "a", "b"); c.To = c },
-		"own subscription":  func(c *call) { command.NewAnnouncingRelease(&c.req, terms("T", []string{"a"}), 1, 0) },
+		"own subscription":  func(c *call) { command.NewAnnouncingRelease(&c.Req, terms("T", []string{"a"}), 1, 0) },
 		"sent before":       func(c *call) { c.MarkSent(); c.MarkResend() },
-		"not announced":     func(c *call) { command.NewRelease(&c.req, terms("T", []string{"a"})) },
-		"before a handoff":  func(c *call) { command.NewCountingRelease(&c.req, terms("T", []string{"a"}), 0) },
-		"of a minimum hold": func(c *call) { command.NewShorten(&c.req, terms("T", []string{"a"}), time.Second, mostTTL) },
+		"not announced":     func(c *call) { command.NewRelease(&c.Req, terms("T", []string{"a"})) },
+		"before a handoff":  func(c *call) { command.NewCountingRelease(&c.Req, terms("T", []string{"a"}), 0) },
+		"of a minimum hold": func(c *call) { command.NewShorten(&c.Req, terms("T", []string{"a"}), time.Second, mostTTL) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -184,8 +157,8 @@ func TestWhatIsNotMerged(t *testing.T) {
 				first, c := announcing("T", "z"), announcing("T", "a")
 				change(c)
 				together(n, first, c)
-				require.Equal(t, command.Granted, c.reply(t).Outcome)
-				require.Equal(t, command.Refused, first.reply(t).Outcome)
+				require.Equal(t, command.Granted, c.Reply(t).Outcome)
+				require.Equal(t, command.Refused, first.Reply(t).Outcome)
 				require.NotContains(t, names(m), merged)
 			})
 		})
@@ -193,22 +166,10 @@ func TestWhatIsNotMerged(t *testing.T) {
 	merging(t, func(c *Config) { c.Proxied = true }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		a, b := announcing("T", "a"), announcing("T", "b")
 		together(n, a, b)
-		require.Equal(t, command.Refused, a.reply(t).Outcome)
-		require.Equal(t, command.Refused, b.reply(t).Outcome)
+		require.Equal(t, command.Refused, a.Reply(t).Outcome)
+		require.Equal(t, command.Refused, b.Reply(t).Outcome)
 		require.NotContains(t, names(m), merged)
 		require.Zero(t, n.Stats().Merged)
-	})
-}
-
-// The keys of two locks have different slots.
-func TestAClusterMergesNothing(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		shard := clusterOf(n).shards[cl.Owner("foo").Addr()]
-		a, b := announcing("T", "foo"), announcing("T", "foo{foo}")
-		togetherAt(n, shard.Server, a, b)
-		require.Equal(t, command.Refused, a.reply(t).Outcome)
-		require.Equal(t, command.Refused, b.reply(t).Outcome)
-		require.Zero(t, shard.Merged.Load())
 	})
 }
 
@@ -241,8 +202,8 @@ func TestReleasesOfAFailedCallAreSentByThemselves(t *testing.T) {
 				for round := range 2 {
 					a, b := announcing("T", "a"), announcing("T", "b")
 					together(n, a, b)
-					require.Equal(t, round == 0, a.reply(t).Outcome == command.Granted)
-					r := b.reply(t)
+					require.Equal(t, round == 0, a.Reply(t).Outcome == command.Granted)
+					r := b.Reply(t)
 					if round == 0 || again {
 						require.Equal(t, command.Unknown, r.Outcome)
 						require.True(t, r.Undone)
@@ -270,8 +231,8 @@ func TestAReleaseThatFindsNothingAfterNOSCRIPTIsRefused(t *testing.T) {
 		m.Set("b", "another", longTTL)
 		a, b := announcing("T", "a"), announcing("T", "b")
 		together(n, a, b)
-		require.Equal(t, command.Granted, a.reply(t).Outcome)
-		r := b.reply(t)
+		require.Equal(t, command.Granted, a.Reply(t).Outcome)
+		r := b.Reply(t)
 		require.Equal(t, command.Refused, r.Outcome)
 		require.False(t, r.Undone)
 		require.Equal(t, int64(2), n.Stats().Unmerged)
@@ -293,8 +254,8 @@ func TestAMergedScriptThatIsLostIsSentByItsText(t *testing.T) {
 			m.ForgetLog()
 			a, b := announcing("T", "a"), announcing("T", "b")
 			together(n, a, b)
-			require.Equal(t, command.Granted, a.reply(t).Outcome)
-			require.Equal(t, command.Granted, b.reply(t).Outcome)
+			require.Equal(t, command.Granted, a.Reply(t).Outcome)
+			require.Equal(t, command.Granted, b.Reply(t).Outcome)
 			require.Equal(t, want, quiet(m))
 		}
 	})
@@ -309,14 +270,14 @@ func TestAReplyToAMergedCallThatMakesNoSenseEndsTheConnection(t *testing.T) {
 				m.Set("a", "T", longTTL)
 				m.Set("b", "T", longTTL)
 				failMerged(m, reply+"\r\n")
-				a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+				a, b := announcing("T", "a").Within(n, longTTL), announcing("T", "b").Within(n, longTTL)
 				together(n, a, b)
 				for _, c := range []*call{a, b} {
-					r := c.reply(t)
+					r := c.Reply(t)
 					require.Equal(t, command.Unknown, r.Outcome)
 					require.NotErrorIs(t, r.Err, ErrDisconnected)
 					require.True(t, r.Retrying)
-					require.Equal(t, command.Granted, c.reply(t).Outcome, "of the repetition")
+					require.Equal(t, command.Granted, c.Reply(t).Outcome, "of the repetition")
 				}
 				require.Empty(t, m.Keys())
 				require.Equal(t, int64(1), n.Stats().Violations)
@@ -338,19 +299,19 @@ func TestMergedReleasesWithoutAnAnswerAreSentByThemselves(t *testing.T) {
 			} else {
 				c.HoldRequests()
 			}
-			a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+			a, b := announcing("T", "a").Within(n, longTTL), announcing("T", "b").Within(n, longTTL)
 			together(n, a, b)
 			synctest.Wait()
 			require.Equal(t, executed, len(m.Keys()) == 1)
 			c.Drop()
-			r := a.reply(t)
+			r := a.Reply(t)
 			if executed {
 				require.Equal(t, command.Unknown, r.Outcome)
 				require.True(t, r.Undone)
 			} else {
 				require.Equal(t, command.Granted, r.Outcome)
 			}
-			require.Equal(t, command.Unknown, b.reply(t).Outcome, "it may have released the key before")
+			require.Equal(t, command.Unknown, b.Reply(t).Outcome, "it may have released the key before")
 			require.Equal(t, []string{"b"}, m.Keys())
 			require.LessOrEqual(t, strings.Count(strings.Join(names(m), ","), merged), 1)
 		})
@@ -365,8 +326,8 @@ func TestMergedReleasesNeedNoRightToAnnounce(t *testing.T) {
 		m.Deny("PUBSUB", "PUBLISH")
 		a, b := announcing("T", "a"), announcing("T", "b")
 		together(n, a, b)
-		require.Equal(t, command.Reply{Outcome: command.Granted, Others: command.OthersUnknown}, a.reply(t))
-		require.Equal(t, command.Reply{Outcome: command.Refused}, b.reply(t))
+		require.Equal(t, command.Reply{Outcome: command.Granted, Others: command.OthersUnknown}, a.Reply(t))
+		require.Equal(t, command.Reply{Outcome: command.Refused}, b.Reply(t))
 		require.Equal(t, []string{merged}, quiet(m))
 	})
 }
@@ -385,8 +346,8 @@ func TestNoMergedReleaseIsMissedByAWaiterThatSubscribes(t *testing.T) {
 				release := func() {
 					a, b := announcing("T", "a"), announcing("T", "b")
 					together(n, a, b)
-					require.Equal(t, command.Granted, a.reply(t).Outcome)
-					require.Equal(t, command.Refused, b.reply(t).Outcome)
+					require.Equal(t, command.Granted, a.Reply(t).Outcome)
+					require.Equal(t, command.Refused, b.Reply(t).Outcome)
 				}
 				var free bool
 				for step := range 4 {
@@ -413,10 +374,10 @@ func TestNoReplyBehindAMalformedReplyToMergedReleasesIsBelieved(t *testing.T) {
 	merging(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Set("a", "other", longTTL) // the SET NX must be refused
 		failMerged(m, "$1\r\n1\r\n+OK\r\n")
-		a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+		a, b := announcing("T", "a").Within(n, longTTL), announcing("T", "b").Within(n, longTTL)
 		s := acquiring("N", longTTL, "a")
 		together(n, a, b, s)
-		r := s.reply(t)
+		r := s.Reply(t)
 		require.Equal(t, command.Unknown, r.Outcome, "%+v; keys %v", r, m.Keys())
 	})
 }
@@ -426,8 +387,8 @@ func TestEveryReplyToMergedReleasesIsCounted(t *testing.T) {
 		failMerged(m, "MISCONF x")
 		a, b := announcing("T", "a"), announcing("T", "b")
 		together(n, a, b)
-		a.reply(t)
-		b.reply(t)
+		a.Reply(t)
+		b.Reply(t)
 		synctest.Wait()
 		require.Equal(t, n.Stats().Written, answers(n))
 	})
@@ -440,8 +401,8 @@ func TestNoReleaseIsMergedAfterCROSSSLOT(t *testing.T) {
 		for range 5 {
 			a, b := announcing("T", "a"), announcing("T", "b")
 			together(n, a, b)
-			a.reply(t)
-			b.reply(t)
+			a.Reply(t)
+			b.Reply(t)
 		}
 		require.Equal(t, 1, *answered)
 	})
@@ -462,12 +423,12 @@ func TestAReleaseIsUnknownWhoseReplyMadeNoSense(t *testing.T) {
 				}
 				return "", false
 			})
-			a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+			a, b := announcing("T", "a").Within(n, longTTL), announcing("T", "b").Within(n, longTTL)
 			together(n, a, b)
 			for _, c := range []*call{a, b} {
-				r := c.reply(t)
+				r := c.Reply(t)
 				require.Equal(t, command.Unknown, r.Outcome)
-				require.Equal(t, command.Unknown, c.reply(t).Outcome, "the repetition finds no key")
+				require.Equal(t, command.Unknown, c.Reply(t).Outcome, "the repetition finds no key")
 			}
 		})
 	}
@@ -478,8 +439,8 @@ func TestARepetitionIsNotMerged(t *testing.T) {
 		a, b := announcing("T", "a"), announcing("T", "b")
 		a.Retries, b.Retries = 1, 1
 		together(n, a, b)
-		a.reply(t)
-		b.reply(t)
+		a.Reply(t)
+		b.Reply(t)
 		require.NotContains(t, names(m), merged)
 	})
 }
@@ -508,7 +469,7 @@ func TestAReleaseThatMayHaveBeenExecutedIsNeverRefused(t *testing.T) {
 					}
 					return "", false
 				})
-				a, b := announcing("T", "a").within(n, longTTL), announcing("T", "b").within(n, longTTL)
+				a, b := announcing("T", "a").Within(n, longTTL), announcing("T", "b").Within(n, longTTL)
 				if how == "merged error" {
 					m.Del("a")
 					m.Del("b")
@@ -523,9 +484,9 @@ func TestAReleaseThatMayHaveBeenExecutedIsNeverRefused(t *testing.T) {
 					c.Drop()
 				}
 				for _, c := range []*call{a, b} {
-					r := c.reply(t)
+					r := c.Reply(t)
 					for r.Retrying {
-						r = c.reply(t)
+						r = c.Reply(t)
 					}
 					require.Equal(t, command.Unknown, r.Outcome)
 					require.True(t, r.Undone)

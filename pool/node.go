@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -18,15 +19,12 @@ var ErrClosed = server.ErrClosed
 // in the background from Open on, and again whenever its connection ends. It is safe for
 // concurrent use.
 type Node struct {
-	cfg      *Config             // a pointer, so that fmt does not print its fields; never changed
-	settings *transport.Settings // how its server is dialled; of a Cluster its members
-	dialer   transport.Dialer    // settings, unless Sentinels or a service's pool say where to dial
-	shape    shape
-	shared   *server.Shared
-	life     context.Context // ends with Close
-	stop     context.CancelFunc
-	hanging  atomic.Int64                // dials of a wrapped pool that were given up and have not returned yet
-	log      func(msg string, err error) // logs an event of the node's connections
+	cfg     *Config // a pointer, so that fmt does not print its fields; never changed
+	base    *node.Base
+	shape   node.Shape
+	wrapped bool // a service's pool says where to dial
+	stop    context.CancelFunc
+	hanging atomic.Int64 // dials of a wrapped pool that were given up and have not returned yet
 }
 
 // Open makes a node with its own connections. It returns an error only for a wrong Config, never
@@ -37,31 +35,30 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := newNode(&cfg)
-	switch {
-	case cfg.Sentinels != nil:
-		sr := newSentinelResolver(n)
-		n.shape = sr
-		sr.start()
-	case len(cfg.Cluster) > 0:
-		n.shape = newCluster(n)
-	default:
-		n.dialMaster()
+	if cfg.Kind != nil {
+		n.shape = cfg.Kind.NodeKind().Open(n.base)
+	} else {
+		n.openMaster(n.base.Settings)
 	}
 	return n, nil
 }
 
 // newNode makes a node without a shape.
 func newNode(cfg *Config) *Node {
-	n := &Node{cfg: cfg, settings: cfg.transport(), log: newEventLog(cfg).log}
-	n.dialer = n.settings
-	n.shared = server.NewShared(cfg.Clock, n.log)
-	n.life, n.stop = context.WithCancel(context.Background())
+	n := &Node{cfg: cfg}
+	life, stop := context.WithCancel(context.Background())
+	log := node.NewLog(cfg.Name, cfg.Logger)
+	n.stop = stop
+	n.base = &node.Base{
+		Name: cfg.Name, Settings: cfg.transport(), Queue: cfg.Queue, Proxied: cfg.Proxied, Shared: server.NewShared(cfg.Clock, log),
+		Life: life, Logger: cfg.Logger, Log: log, Quarantined: n.quarantined,
+	}
 	return n
 }
 
-// dialMaster begins to dial a node's only master.
-func (n *Node) dialMaster() {
-	m := newMaster(n, n.serverConfig())
+// openMaster begins to dial a node's only master.
+func (n *Node) openMaster(d transport.Dialer) {
+	m := node.NewMaster(n.base, n.base.ServerConfig(d))
 	n.shape = m
 	m.Start()
 }
@@ -72,8 +69,8 @@ func (n *Node) dialMaster() {
 // TestOnBorrow and timeouts do not apply to them. With Dial alone a dial that hangs cannot be
 // cancelled; Stats.HangingDials counts such goroutines. Close does not close the pool.
 //
-// cfg needs a Name, and has no field that says how to dial: no address, credentials, TLS, Dial,
-// Sentinels or Cluster. Its Database is the one that the pool's dial selects. A connection with
+// cfg needs a Name, and has no field that says how to dial: no address, credentials, TLS, Dial
+// or Kind. Its Database is the one that the pool's dial selects. A connection with
 // another database does not vote, because locks in two databases do not exclude each other.
 //
 // Replies are not bounded on these connections, because the pool's dial hides the socket: redigo
@@ -85,8 +82,8 @@ func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := newNode(&cfg)
-	n.dialer = transport.NewWrapped(n.settings, p, &n.hanging)
-	n.dialMaster()
+	n.wrapped = true
+	n.openMaster(transport.NewWrapped(n.base.Settings, p, &n.hanging))
 	return n, nil
 }
 
@@ -96,7 +93,7 @@ func (n *Node) Name() string { return n.cfg.Name }
 // String returns the node's address without its password. For a node made by Wrap it returns
 // the name, because the address is unknown.
 func (n *Node) String() string {
-	if _, wrapped := n.dialer.(*transport.Wrapped); wrapped {
+	if n.wrapped {
 		return n.cfg.Name
 	}
 	return n.cfg.String()
@@ -110,9 +107,9 @@ func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 // all goroutines have ended, except hanging dials of a wrapped pool. It may be called more than
 // once.
 func (n *Node) Close() error {
-	n.shape.close()
+	n.shape.End()
 	n.stop()
-	n.shared.Wait(n.cfg.Clock, n.cfg.DialTimeout)
+	n.base.Shared.Wait(n.cfg.Clock, n.cfg.DialTimeout)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
 )
 
@@ -22,22 +23,22 @@ func tlsPipe() (client, server *pipenet.Conn) { return pipenet.Pipe("client", "n
 
 func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
-		sent, sentUndo := acquiring("A", longTTL, "k").on(n), releasing("A", "k").on(n)
+		sent, sentUndo := acquiring("A", longTTL, "k").On(n), releasing("A", "k").On(n)
 		synctest.Wait()
 		stuck := stuff(n)
-		queued, queuedUndo := acquiring("B", longTTL, "k").on(n), releasing("B", "k").on(n)
+		queued, queuedUndo := acquiring("B", longTTL, "k").On(n), releasing("B", "k").On(n)
 		require.NoError(t, n.Close())
 
 		for _, c := range []*call{sent, sentUndo, stuck} {
-			r := c.reply(t)
+			r := c.Reply(t)
 			require.Equal(t, command.Unknown, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrClosed)
 		}
-		after, afterUndo := pinging().on(n), releasing("C", "k").on(n)
+		after, afterUndo := pinging().On(n), releasing("C", "k").On(n)
 		for _, c := range []*call{queued, queuedUndo, after, afterUndo} {
-			r := c.reply(t)
+			r := c.Reply(t)
 			requireUnsent(t, r)
 			require.ErrorIs(t, r.Err, ErrClosed)
 		}
@@ -52,7 +53,7 @@ func TestCloseAnswersEverythingThatIsUnderWay(t *testing.T) {
 func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 	for state, burden := range map[string]func(n *Node){
 		"idle":                 func(*Node) {},
-		"an answer is owed":    func(n *Node) { acquiring("A", longTTL, "k").on(n) },
+		"an answer is owed":    func(n *Node) { acquiring("A", longTTL, "k").On(n) },
 		"the buffers are full": func(n *Node) { stuffAll(n) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestCloseDoesNotWaitForAFrozenMaster(t *testing.T) {
 			defer m.Close()
 			for kind, open := range frozenKinds(t, m) {
 				n := open()
-				require.Equal(t, command.Granted, pinging().outcome(t, n), kind)
+				require.Equal(t, command.Granted, pinging().Outcome(t, n), kind)
 				m.Freeze()
 				burden(n)
 				synctest.Wait()
@@ -93,11 +94,11 @@ func TestCloseDoesNotWaitForADial(t *testing.T) {
 			m.Freeze()
 			n := open()
 			synctest.Wait()
-			c := acquiring("A", longTTL, "k").on(n)
+			c := acquiring("A", longTTL, "k").On(n)
 			began := time.Now()
 			require.NoError(t, n.Close())
 			require.Zero(t, time.Since(began), kind)
-			requireUnsent(t, c.reply(t))
+			requireUnsent(t, c.Reply(t))
 			m.Unfreeze()
 			synctest.Wait()
 			require.Zero(t, m.Connections(), kind)
@@ -142,14 +143,14 @@ func TestCloseOfANodeOnRealSocketsIsQuick(t *testing.T) {
 			n, err := Open(c)
 			require.NoError(t, err)
 			defer n.Close()
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.Freeze()
-			call := inspecting(strings.Repeat("x", 2*socketBuffers)).on(n)
+			call := inspecting(strings.Repeat("x", 2*socketBuffers)).On(n)
 			<-stuck
 			began := time.Now()
 			require.NoError(t, n.Close())
-			require.Less(t, time.Since(began), maxWait/5)
-			require.Equal(t, command.Unknown, call.reply(t).Outcome)
+			require.Less(t, time.Since(began), node.MaxWait/5)
+			require.Equal(t, command.Unknown, call.Reply(t).Outcome)
 		})
 	}
 }
@@ -160,7 +161,7 @@ func TestNoGoroutineIsLeftOfNodesThatCameAndWent(t *testing.T) {
 	require.NoError(t, err)
 	for range 20 {
 		n := opened(t, m, func(c *Config) { *c = unhurried(Config{Address: c.Address}) })
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.NoError(t, n.Close())
 	}
 	m.Close()
@@ -182,8 +183,8 @@ func TestCloseRacesWithSubmissionsAndTheEndOfTheConnection(t *testing.T) {
 					<-begin
 					for j := range 20 {
 						token := string(rune('a'+i)) + string(rune('0'+j))
-						c := acquiring(token, longTTL, token).on(n)
-						calls[i] = append(calls[i], c, releasing(token, token).on(n))
+						c := acquiring(token, longTTL, token).On(n)
+						calls[i] = append(calls[i], c, releasing(token, token).On(n))
 					}
 				})
 			}
@@ -202,7 +203,7 @@ func TestCloseRacesWithSubmissionsAndTheEndOfTheConnection(t *testing.T) {
 			g.Wait()
 			for _, some := range calls {
 				for _, c := range some {
-					c.reply(t)
+					c.Reply(t)
 				}
 			}
 		})
@@ -217,9 +218,9 @@ func TestACommandThatWaitsForADialHearsThatTheNodeWasClosed(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		only(t, m).Drop()
 		synctest.Wait()
-		c := pinging().on(n)
-		require.True(t, c.pending())
+		c := pinging().On(n)
+		require.True(t, c.Pending())
 		require.NoError(t, n.Close())
-		require.ErrorIs(t, c.reply(t).Err, ErrClosed)
+		require.ErrorIs(t, c.Reply(t).Err, ErrClosed)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/node"
 )
 
 // handler is a log handler that calls a test's function with each line.
@@ -32,14 +33,14 @@ func (h handler) WithGroup(string) slog.Handler      { return h }
 func churn(t *testing.T, m *fakeredis.Master, n *Node) {
 	t.Helper()
 	for range 3 {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Second)
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Second)
 	}
-	require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
-	require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
+	require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
+	require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n))
 }
 
 // docs/dev/hazards.md H105, for the node's own log: locks do not wait for a handler that blocks.
@@ -69,7 +70,7 @@ func TestALogHandlerThatBlocksDelaysNothing(t *testing.T) {
 		require.Equal(t, 1, inside)
 		close(open)
 		synctest.Wait()
-		require.Equal(t, 1+maxLines, lines, "no more of them wait")
+		require.Equal(t, 1+node.MaxLines, lines, "no more of them wait")
 	})
 }
 
@@ -108,7 +109,7 @@ func TestALogHandlerMayCloseTheNode(t *testing.T) {
 			m.Stop()
 			time.Sleep(time.Second)
 			require.NoError(t, <-closed, at)
-			require.ErrorIs(t, pinging().on(n).reply(t).Err, ErrClosed)
+			require.ErrorIs(t, pinging().On(n).Reply(t).Err, ErrClosed)
 			require.NoError(t, n.Close())
 		})
 	}
@@ -140,7 +141,7 @@ func TestTheLogHasTheEndOfAConnectionBeforeWhatItCauses(t *testing.T) {
 				}
 				close(answered)
 			})
-			c.on(n)
+			c.On(n)
 			cause()
 			<-answered
 			return seen

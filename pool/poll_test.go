@@ -31,12 +31,12 @@ func TestAPollReportsForHowLongAKeyExists(t *testing.T) {
 			"list":     {Outcome: command.Refused, Left: -time.Millisecond},
 			"none":     {Outcome: command.Granted},
 		} {
-			require.Equal(t, want, polling(key).on(n).reply(t), key)
+			require.Equal(t, want, polling(key).On(n).Reply(t), key)
 		}
 		require.Equal(t, map[string]int{"PTTL": 4}, m.Commands())
 		for _, odd := range []string{"+OK", "$-1", ":-3", "$2\r\n12"} {
 			m.FailWith("PTTL", odd)
-			require.Equal(t, command.Unknown, polling("k").outcome(t, n), odd)
+			require.Equal(t, command.Unknown, polling("k").Outcome(t, n), odd)
 		}
 	})
 }
@@ -45,14 +45,14 @@ func TestAPollReportsForHowLongAKeyExists(t *testing.T) {
 // known not to vote answers so by itself.
 func TestAPollVerifiesNoMarker(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pollingUnder("k").outcome(t, n))
+		require.Equal(t, command.Granted, pollingUnder("k").Outcome(t, n))
 		require.Zero(t, queriesOf(m))
 		require.Empty(t, m.Keys())
-		requireQuarantined(t, acquiringUnder("A", "k").on(n).reply(t), guardTTL)
-		requireQuarantined(t, pollingUnder("k").on(n).reply(t), guardTTL)
+		requireQuarantined(t, acquiringUnder("A", "k").On(n).Reply(t), guardTTL)
+		requireQuarantined(t, pollingUnder("k").On(n).Reply(t), guardTTL)
 		require.Equal(t, 1, m.Commands()["PTTL"])
 		time.Sleep(guardTTL + 2*time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, command.Granted, pollingUnder("k").outcome(t, n))
+		require.Equal(t, command.Granted, pollingUnder("k").Outcome(t, n))
 	})
 }

@@ -18,25 +18,25 @@ import (
 // thousands of them in the seconds that a dial may take. Other commands wait.
 func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
-		undo := releasing("A", "j").within(n, time.Millisecond).on(n)
-		late := acquiring("A", longTTL, "late").within(n, time.Millisecond).on(n)
+		undo := releasing("A", "j").Within(n, time.Millisecond).On(n)
+		late := acquiring("A", longTTL, "late").Within(n, time.Millisecond).On(n)
 		var kept []*call
 		for i := range 100 * minPrune {
-			c := acquiring("A", longTTL, "k").on(n)
+			c := acquiring("A", longTTL, "k").On(n)
 			c.Cancel()
 			if i%minPrune == 0 {
-				kept = append(kept, acquiring("B", longTTL, strconv.Itoa(len(kept))).on(n))
+				kept = append(kept, acquiring("B", longTTL, strconv.Itoa(len(kept))).On(n))
 			}
 			require.LessOrEqual(t, n.Stats().Queued, 2*minPrune+2*len(kept))
 			time.Sleep(time.Millisecond / 2)
 		}
-		require.ErrorIs(t, late.reply(t).Err, command.ErrExpired)
-		require.True(t, undo.pending(), "an undo is never too late")
+		require.ErrorIs(t, late.Reply(t).Err, command.ErrExpired)
+		require.True(t, undo.Pending(), "an undo is never too late")
 		gate <- nil
 		for _, c := range kept {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
-		require.Equal(t, command.Refused, undo.reply(t).Outcome)
+		require.Equal(t, command.Refused, undo.Reply(t).Outcome)
 		synctest.Wait()
 		var order []string
 		for _, c := range m.Log() {
@@ -54,18 +54,18 @@ func TestWhatWasGivenUpDoesNotWaitForADial(t *testing.T) {
 // The same for a write that the peer does not accept.
 func TestWhatWasGivenUpDoesNotWaitForABlockedWrite(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
-		kept := pinging().on(n)
+		kept := pinging().On(n)
 		for range 10 * maxBatch {
-			c := acquiring("A", longTTL, "k").on(n)
+			c := acquiring("A", longTTL, "k").On(n)
 			c.Cancel()
 			require.LessOrEqual(t, n.Stats().Queued, maxBatch+2*minPrune)
 		}
 		m.Unfreeze()
-		stuck.reply(t)
-		require.Equal(t, command.Granted, kept.reply(t).Outcome)
+		stuck.Reply(t)
+		require.Equal(t, command.Granted, kept.Reply(t).Outcome)
 		synctest.Wait()
 		require.NotContains(t, m.Keys(), "k")
 	})
@@ -87,14 +87,14 @@ func (c *countedReads) Now() clock.Instant {
 func TestALongQueueIsSweptSeldom(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		c := &countedReads{Clock: n.cfg.Clock}
-		n.shared.Join(&command.Membership{Clock: c})
+		n.base.Shared.Join(&command.Membership{Clock: c})
 		submit := func(many int) (calls []*call, sweeps int64) {
 			before := c.reads.Load()
 			for range many {
 				calls = append(calls, pinging())
 				one := calls[len(calls)-1]
-				one.req.NotAfter = c.Clock.Now().Add(time.Minute)
-				one.on(n)
+				one.Req.NotAfter = c.Clock.Now().Add(time.Minute)
+				one.On(n)
 			}
 			return calls, c.reads.Load() - before
 		}
@@ -104,7 +104,7 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 		require.Equal(t, many, n.Stats().Queued)
 		gate <- nil
 		for _, one := range calls {
-			require.Equal(t, command.Granted, one.reply(t).Outcome)
+			require.Equal(t, command.Granted, one.Reply(t).Outcome)
 		}
 		only(t, m).Drop()
 		synctest.Wait()
@@ -119,28 +119,28 @@ func TestALongQueueIsSweptSeldom(t *testing.T) {
 func TestAQueueThatWasLongIsSweptAsAnyOther(t *testing.T) {
 	const room = 8 * maxBatch
 	inBubble(t, func(c *Config) { c.Queue = room }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
 		var calls []*call
 		for range 2 * room {
-			calls = append(calls, releasing("A", "k").within(n, longTTL).on(n))
+			calls = append(calls, releasing("A", "k").Within(n, longTTL).On(n))
 		}
 		m.Unfreeze()
-		stuck.reply(t)
+		stuck.Reply(t)
 		for _, c := range calls {
-			c.reply(t)
+			c.Reply(t)
 		}
 		synctest.Wait()
 		m.Freeze()
 		stuck = stuff(n)
 		for range 2 * room {
-			c := acquiring("A", longTTL, "k").on(n)
+			c := acquiring("A", longTTL, "k").On(n)
 			c.Cancel()
 			require.LessOrEqual(t, n.Stats().Queued, 2*maxBatch+1)
 		}
 		m.Unfreeze()
-		stuck.reply(t)
+		stuck.Reply(t)
 	})
 }
 
@@ -153,15 +153,15 @@ func TestAFullQueueIsSweptAgain(t *testing.T) {
 	}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		var calls []*call
 		for range room {
-			calls = append(calls, acquiring("A", longTTL, "k").on(n))
+			calls = append(calls, acquiring("A", longTTL, "k").On(n))
 		}
 		for _, c := range calls {
-			require.True(t, c.pending())
+			require.True(t, c.Pending())
 			c.Cancel()
 		}
 		refused := 0
-		for c := pinging().on(n); !c.pending(); c = pinging().on(n) {
-			require.ErrorIs(t, c.reply(t).Err, ErrQueueFull)
+		for c := pinging().On(n); !c.Pending(); c = pinging().On(n) {
+			require.ErrorIs(t, c.Reply(t).Err, ErrQueueFull)
 			refused++
 			require.LessOrEqual(t, refused, room)
 		}
@@ -175,15 +175,15 @@ func TestAPairIsTakenWholeOrNotAtAll(t *testing.T) {
 		synctest.Wait()
 		m.Freeze()
 		stuck := stuff(n)
-		filler := pinging().on(n)
+		filler := pinging().On(n)
 		release, acquire := releasing("A", "k"), acquiring("B", longTTL, "k")
 		require.ErrorIs(t, voterOf(n).Submit(&release.Command, &acquire.Command), ErrQueueFull)
 		require.Equal(t, 1, n.Stats().Queued, "the filler")
 		require.NoError(t, voterOf(n).Submit(&release.Command, nil))
 		m.Unfreeze()
-		stuck.reply(t)
-		require.Equal(t, command.Granted, filler.reply(t).Outcome)
-		require.Equal(t, command.Refused, release.reply(t).Outcome)
-		require.True(t, acquire.pending())
+		stuck.Reply(t)
+		require.Equal(t, command.Granted, filler.Reply(t).Outcome)
+		require.Equal(t, command.Refused, release.Reply(t).Outcome)
+		require.True(t, acquire.Pending())
 	})
 }

@@ -96,7 +96,7 @@ func TestEveryFormOfAScriptChecksTheTTL(t *testing.T) {
 				calls["acquire of one name"] = with(acquireFor(ttl), "x")
 			}
 			for what, c := range calls {
-				r := c.on(n).reply(t)
+				r := c.On(n).Reply(t)
 				require.Equal(t, command.Failed, r.Outcome, "%s for %v, %v", what, ttl, of)
 				require.ErrorContains(t, r.Err, "TTL out of bounds")
 			}
@@ -133,7 +133,7 @@ func TestEveryFormOfAScriptChangesAllKeysOrNone(t *testing.T) {
 							m.Del(key)
 						}
 					}
-					require.Equal(t, command.Refused, c.outcome(t, n), "%s, %v", what, of)
+					require.Equal(t, command.Refused, c.Outcome(t, n), "%s, %v", what, of)
 					for i, key := range keys {
 						if i != missing || value != "" {
 							require.Equal(t, time.Second, m.TTL(key), "%s of %s, %v", what, key, of)
@@ -160,7 +160,7 @@ func TestEveryFormOfAScriptChecksTheMarker(t *testing.T) {
 			"repair":                  with(repairFor(time.Second), "x"),
 			"repair of several keys":  with(repairFor(time.Second), "x", "y"),
 		} {
-			require.NotEqual(t, command.Granted, c.outcome(t, n), "%s, %v", what, of)
+			require.NotEqual(t, command.Granted, c.Outcome(t, n), "%s, %v", what, of)
 			require.False(t, has(m, "x") || has(m, "y"), "%s, %v", what, of)
 		}
 		m.Set("k", "A", time.Second)
@@ -169,7 +169,7 @@ func TestEveryFormOfAScriptChecksTheMarker(t *testing.T) {
 			calls["confirm"] = with(confirmed, "k")
 		}
 		for what, c := range calls {
-			require.NotEqual(t, command.Granted, c.outcome(t, n), "%s, %v", what, of)
+			require.NotEqual(t, command.Granted, c.Outcome(t, n), "%s, %v", what, of)
 		}
 		require.Equal(t, guardTTL, m.TTL("k"), "the lock was extended, in case that others hold it")
 	})

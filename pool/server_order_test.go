@@ -63,7 +63,7 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 				for j := range each {
 					size := []int{0, 10, 1000, 5000}[rnd.IntN(4)]
 					key := fmt.Sprintf("%d/%d/%s", i, j, strings.Repeat("x", rnd.IntN(size+1)))
-					c := inspecting(key).on(n)
+					c := inspecting(key).On(n)
 					// The node timeout. It is not 0: https://go.dev/issue/78156.
 					patience := time.After(time.Duration(1+rnd.IntN(30)) * time.Millisecond)
 					check := func(r command.Reply) {
@@ -73,11 +73,11 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 						}
 					}
 					select {
-					case r := <-c.answered:
+					case r := <-c.Answers:
 						check(r)
 					case <-patience:
 						late.Add(1)
-						open.Go(func() { check(<-c.answered) })
+						open.Go(func() { check(<-c.Answers) })
 					}
 				}
 				open.Wait()
@@ -94,15 +94,15 @@ func TestEveryReplyBelongsToItsCommandWhateverTheTimeouts(t *testing.T) {
 
 func TestALateReplyIsMatchedWhenTheNodeThawsAndTheConnectionLivesOn(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
-		c := acquiring("A", longTTL, "k").on(n)
+		c := acquiring("A", longTTL, "k").On(n)
 		time.Sleep(4900 * time.Millisecond)
-		require.True(t, c.pending())
+		require.True(t, c.Pending())
 		m.Unfreeze()
 		began := time.Now()
-		require.Equal(t, command.Granted, c.reply(t).Outcome)
-		require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
+		require.Equal(t, command.Granted, c.Reply(t).Outcome)
+		require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n))
 		require.Zero(t, time.Since(began))
 		time.Sleep(time.Hour)
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -116,11 +116,11 @@ func TestCommandsOfAConnectionExecuteInTheOrderOfTheirSubmission(t *testing.T) {
 		m.Freeze()
 		var calls []*call
 		for i := range 3000 {
-			calls = append(calls, inspecting(strconv.Itoa(i)).on(n))
+			calls = append(calls, inspecting(strconv.Itoa(i)).On(n))
 		}
 		m.Unfreeze()
 		for _, c := range calls {
-			c.reply(t)
+			c.Reply(t)
 		}
 		i := 0
 		for _, e := range m.Log() {

@@ -17,7 +17,9 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/nodetest"
 	"github.com/quorumlock/go-redlock/internal/pipenet"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // gated dials only when the test allows it.
@@ -52,39 +54,39 @@ func TestCommandsWaitForTheFirstDial(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, _ *fakeredis.Master, n *Node, gate chan<- error) {
 		var calls []*call
 		for _, c := range oneOfEach() {
-			calls = append(calls, c.on(n))
+			calls = append(calls, c.On(n))
 		}
-		stale := acquiring("stale", longTTL, "s").within(n, time.Second).on(n)
+		stale := acquiring("stale", longTTL, "s").Within(n, time.Second).On(n)
 		time.Sleep(4 * time.Second)
 		require.Equal(t, len(calls)+1, n.Stats().Queued)
 		require.Zero(t, n.Stats().Connected)
 		gate <- nil
 		for _, c := range calls {
-			require.NotEqual(t, command.Failed, c.reply(t).Outcome)
+			require.NotEqual(t, command.Failed, c.Reply(t).Outcome)
 		}
-		require.ErrorIs(t, stale.reply(t).Err, command.ErrExpired, "up to their not-after instant")
+		require.ErrorIs(t, stale.Reply(t).Err, command.ErrExpired, "up to their not-after instant")
 	})
 }
 
 func TestAfterAFailedDialCommandsFailAtOnceAndSayWhy(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, _ *fakeredis.Master, n *Node, gate chan<- error) {
-		waiting := acquiring("A", longTTL, "k").on(n)
+		waiting := acquiring("A", longTTL, "k").On(n)
 		time.Sleep(time.Second)
 		gate <- errors.New("no route to the moon")
 		for range 10 {
-			r := waiting.reply(t)
+			r := waiting.Reply(t)
 			requireUnsent(t, r)
 			require.EqualError(t, r.Err, "pool: no connection to redis://n1:6379/0: no route to the moon")
 			waiting = acquiring("A", longTTL, "k")
 			began := time.Now()
-			waiting.on(n)
-			require.False(t, waiting.pending(), "also while the next dial is under way")
+			waiting.On(n)
+			require.False(t, waiting.Pending(), "also while the next dial is under way")
 			require.Zero(t, time.Since(began))
 			time.Sleep(100 * time.Millisecond)
 		}
 		gate <- nil
 		synctest.Wait()
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().DialFailures)
 	})
 }
@@ -92,14 +94,14 @@ func TestAfterAFailedDialCommandsFailAtOnceAndSayWhy(t *testing.T) {
 func TestCommandsWaitForOneDialAfterAConnectionThatWasWell(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		gate <- nil
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		only(t, m).Drop()
 		synctest.Wait()
-		c := acquiring("A", longTTL, "k").on(n)
+		c := acquiring("A", longTTL, "k").On(n)
 		time.Sleep(time.Second)
-		require.True(t, c.pending())
+		require.True(t, c.Pending())
 		gate <- nil
-		require.Equal(t, command.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.Reply(t).Outcome)
 	})
 }
 
@@ -109,20 +111,20 @@ func TestTheQueueIsBoundedWhileADialIsUnderWay(t *testing.T) {
 		c.Dial = (&gated{gate: make(chan error)}).Dial
 	}, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		for range 10 {
-			require.True(t, acquiring("A", longTTL, "k").on(n).pending())
+			require.True(t, acquiring("A", longTTL, "k").On(n).Pending())
 		}
-		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		r := acquiring("A", longTTL, "k").On(n).Reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, ErrQueueFull)
-		undo := releasing("A", "k").on(n)
-		require.True(t, undo.pending())
+		undo := releasing("A", "k").On(n)
+		require.True(t, undo.Pending())
 		require.Equal(t, 11, n.Stats().Queued)
 	})
 }
 
 func TestRedialsBackOffAndStartAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		for range 3 {
 			m.Stop()
 			before := n.Stats().Dials
@@ -132,7 +134,7 @@ func TestRedialsBackOffAndStartAgain(t *testing.T) {
 			require.Less(t, dials, int64(60_000/250+10), "never faster than every 250 ms, but for the first")
 			require.NoError(t, m.Restart(true))
 			time.Sleep(500 * time.Millisecond)
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		}
 	})
 }
@@ -201,7 +203,12 @@ func TestAServerThatDropsEachConnectionIsDialledAFewTimesASecond(t *testing.T) {
 				s.Add("a")
 				within(2)
 			})
-			behindSentinels(t, change, func(*testing.T, *group, *Node) {
+			nodetest.OnGroup(t, func(t *testing.T, h *nodetest.Group) {
+				cfg := Config{Name: "n1", Dial: h.Dial, Clock: clock.Runtime(), Kind: &sentinel.Config{Master: "m", Addresses: h.Addresses()}}
+				change(&cfg)
+				n, err := Open(cfg)
+				require.NoError(t, err)
+				defer n.Close()
 				within(2) // one for queries, one for the subscription
 			})
 			inCluster(t, change, func(*testing.T, *fakeredis.Cluster, *Node) {
@@ -219,7 +226,7 @@ func TestAServerThatWasHealthyIsDialledAgainAtOnce(t *testing.T) {
 			only(t, m).Drop()
 			synctest.Wait()
 			began := time.Now()
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			require.Zero(t, time.Since(began))
 		}
 	})
@@ -229,13 +236,13 @@ func TestAServerThatWasHealthyIsDialledAgainAtOnce(t *testing.T) {
 func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
 	inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		// The first dial succeeded. The next one goes to a frozen master.
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		client := only(t, m)
 		m.Freeze()
 		client.Drop()
 		synctest.Wait()
 		began := time.Now()
-		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		r := acquiring("A", longTTL, "k").On(n).Reply(t)
 		require.InDelta(t, time.Second, time.Since(began), float64(20*time.Millisecond))
 		requireUnsent(t, r)
 		require.EqualError(t, r.Err, "pool: the handshake took longer than the dial timeout of 1s")
@@ -243,7 +250,7 @@ func TestADialTimeoutBoundsTheHandshakeWithAMuteServer(t *testing.T) {
 		require.Less(t, n.Stats().Dials, int64(60), "one at a time")
 		m.Unfreeze()
 		time.Sleep(2 * time.Second)
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		synctest.Wait()
 		require.Equal(t, 1, m.Connections(), "none of the dials is left")
 	})
@@ -255,16 +262,16 @@ func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
 		"shorten": func() *call { return shortening("A", time.Second, "k") },
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", time.Hour, "k").Outcome(t, n))
 			m.Stop()
 			time.Sleep(time.Second) // dials have failed
-			first := undo().within(n, time.Minute).on(n)
-			other := acquiring("B", longTTL, "l").on(n)
-			requireUnsent(t, other.reply(t))
+			first := undo().Within(n, time.Minute).On(n)
+			other := acquiring("B", longTTL, "l").On(n)
+			requireUnsent(t, other.Reply(t))
 			time.Sleep(10 * time.Second)
-			require.True(t, first.pending(), name)
+			require.True(t, first.Pending(), name)
 			require.NoError(t, m.Restart(true))
-			require.Equal(t, command.Granted, first.reply(t).Outcome, name)
+			require.Equal(t, command.Granted, first.Reply(t).Outcome, name)
 			require.LessOrEqual(t, m.TTL("k"), time.Second)
 			require.Equal(t, 1, count(m, "EVALSHA "+name))
 		})
@@ -273,12 +280,12 @@ func TestUndosAreKeptOverRedialsUntilTheyAreAnswered(t *testing.T) {
 
 func TestUndosThatOutliveTheirKeysAreAnsweredAsNotSent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Stop()
 		time.Sleep(time.Second)
 		began := time.Now()
-		undo := releasing("A", "k").within(n, 10*time.Second).on(n)
-		r := undo.reply(t)
+		undo := releasing("A", "k").Within(n, 10*time.Second).On(n)
+		r := undo.Reply(t)
 		requireUnsent(t, r)
 		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
 		require.LessOrEqual(t, time.Since(began), 11*time.Second)
@@ -298,17 +305,17 @@ func TestAnUndoThatWasSentOnceIsNeverCalledUnsent(t *testing.T) {
 		},
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 			only(t, m).HoldReplies()
-			undo := releasing("A", "k").within(n, 6*time.Second).on(n)
+			undo := releasing("A", "k").Within(n, 6*time.Second).On(n)
 			synctest.Wait()
 			require.Empty(t, m.Keys(), "executed")
 			m.Freeze()
 			only(t, m).Drop()
 			time.Sleep(100 * time.Millisecond)
-			require.True(t, undo.pending())
+			require.True(t, undo.Pending())
 			end(m, n)
-			r := undo.reply(t)
+			r := undo.Reply(t)
 			require.Equal(t, command.Unknown, r.Outcome, name)
 			require.Error(t, r.Err)
 		})
@@ -321,18 +328,18 @@ func TestAServerThatComesBackAsAnotherProcessGetsTheUndosOnce(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.Set("held", "H", time.Hour)
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.Freeze()
-			acquire := acquiring("A", longTTL, "k").on(n)
-			undo := releasing("A", "k").within(n, longTTL).on(n)
-			held := releasing("H", "held").within(n, longTTL).on(n)
+			acquire := acquiring("A", longTTL, "k").On(n)
+			undo := releasing("A", "k").Within(n, longTTL).On(n)
+			held := releasing("H", "held").Within(n, longTTL).On(n)
 			synctest.Wait()
 			require.NoError(t, m.Restart(keep))
-			r := acquire.reply(t)
+			r := acquire.Reply(t)
 			require.Equal(t, command.Unknown, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrDisconnected)
-			require.Equal(t, command.Unknown, undo.reply(t).Outcome)
-			require.Equal(t, keep, held.reply(t).Outcome == command.Granted, "a log may have brought it back")
+			require.Equal(t, command.Unknown, undo.Reply(t).Outcome)
+			require.Equal(t, keep, held.Reply(t).Outcome == command.Granted, "a log may have brought it back")
 			time.Sleep(time.Minute)
 			require.Empty(t, m.Keys())
 			require.Zero(t, count(m, "SET"), "an acquire is sent once")
@@ -395,17 +402,17 @@ func TestAStaleConnectionCostsAnUnknownVoteAndTheNextCommandWorks(t *testing.T) 
 			}
 		})
 		defer n.Close()
-		require.Equal(t, command.Granted, acquiring("A", time.Hour, "held").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Hour, "held").Outcome(t, n))
 		gone.Store(true)
 		require.NoError(t, m.Restart(true))
 		time.Sleep(healthyEvery / 2)
 		require.Equal(t, int64(1), n.Stats().Dials, "nobody knows, until it is looked at")
 
-		r := acquiring("B", longTTL, "k").on(n).reply(t)
+		r := acquiring("B", longTTL, "k").On(n).Reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, ErrDisconnected)
-		require.Equal(t, command.Granted, acquiring("C", longTTL, "k").outcome(t, n))
-		require.Equal(t, command.Granted, releasing("A", "held").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("C", longTTL, "k").Outcome(t, n))
+		require.Equal(t, command.Granted, releasing("A", "held").Outcome(t, n))
 	})
 }
 
@@ -424,16 +431,16 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 			return conn, err
 		}
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		synctest.Wait()
 		sent := n.Stats().Written
 		serverOf(n).End(ErrDisconnected)
-		c := acquiring("A", longTTL, "k").on(n)
+		c := acquiring("A", longTTL, "k").On(n)
 		synctest.Wait() // the writer could have written it
 		require.Equal(t, sent, n.Stats().Written)
 		require.Equal(t, 1, n.Stats().Queued)
 		require.NoError(t, first.Close())
-		require.Equal(t, command.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		require.Equal(t, 1, count(m, "SET"))
 		require.Equal(t, int64(2), n.Stats().Dials)
 	})
@@ -448,14 +455,14 @@ func (lingering) Close() error { return nil }
 func TestAPartialReplyIsUnknown(t *testing.T) {
 	for cut := range 5 {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			only(t, m).CutReply(cut) // of +OK\r\n
-			r := acquiring("A", longTTL, "k").on(n).reply(t)
+			r := acquiring("A", longTTL, "k").On(n).Reply(t)
 			require.Equal(t, command.Unknown, r.Outcome)
 			require.ErrorIs(t, r.Err, ErrDisconnected)
 			v, _ := m.Get("k")
 			require.Equal(t, "A", v, "and executed")
-			require.Equal(t, command.Granted, releasing("A", "k").within(n, longTTL).outcome(t, n))
+			require.Equal(t, command.Granted, releasing("A", "k").Within(n, longTTL).Outcome(t, n))
 		})
 	}
 }
@@ -471,13 +478,13 @@ func TestAReplyWithoutACommandEndsTheConnection(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		defer n.Close()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		server := <-unasked
 		_, err = io.WriteString(server, "+OK\r\n") // as if in reply to the next command
 		require.NoError(t, err)
 		time.Sleep(10 * time.Millisecond)
 		require.Equal(t, int64(2), n.Stats().Dials)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -485,7 +492,7 @@ func TestAReplyWithoutACommandEndsTheConnection(t *testing.T) {
 func TestGarbageEndsTheConnection(t *testing.T) {
 	for _, garbage := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "$5\r\nabcdefgh\r\n", "\r\n", ":x\r\n", "\x00\x00\x00\r\n"} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 				if cmd == "SET" {
 					return "+OK\r\n" + garbage, true
@@ -494,14 +501,14 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 			})
 			c, d := acquiring("A", longTTL, "k"), acquiring("B", longTTL, "l")
 			only(t, m).HoldRequests()
-			c.on(n)
-			d.on(n)
+			c.On(n)
+			d.On(n)
 			synctest.Wait()
 			only(t, m).Release()
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
-			require.Equal(t, command.Unknown, d.reply(t).Outcome, "%q", garbage)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
+			require.Equal(t, command.Unknown, d.Reply(t).Outcome, "%q", garbage)
 			m.Hook(nil)
-			require.Equal(t, command.Granted, acquiring("C", longTTL, "m").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("C", longTTL, "m").Outcome(t, n))
 		})
 	}
 }
@@ -514,7 +521,7 @@ type thenSubmit struct {
 }
 
 func (s thenSubmit) Answer(c *command.Command, r command.Reply) {
-	s.next.on(s.n)
+	s.next.On(s.n)
 	s.call.Answer(c, r)
 }
 
@@ -523,9 +530,9 @@ func TestACommandThatFollowsAFailedDialFailsAtOnce(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) { m.Stop() }, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		first, next := acquiring("A", longTTL, "k"), acquiring("B", longTTL, "k")
 		first.To = thenSubmit{first, next, n}
-		requireUnsent(t, first.on(n).reply(t))
+		requireUnsent(t, first.On(n).Reply(t))
 		began := time.Now()
-		requireUnsent(t, next.reply(t))
+		requireUnsent(t, next.Reply(t))
 		require.Zero(t, time.Since(began))
 	})
 }
@@ -543,15 +550,15 @@ func TestAConnectionEndsTheFailuresOfTheDialsBeforeIt(t *testing.T) {
 	inBubble(t, slow, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Stop()
 		time.Sleep(time.Second)
-		requireUnsent(t, pinging().on(n).reply(t))
+		requireUnsent(t, pinging().On(n).Reply(t))
 		require.NoError(t, m.Restart(true))
 		time.Sleep(2*time.Second + time.Second)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		pause = 100 * time.Millisecond
 		only(t, m).Drop()
 		synctest.Wait()
 		require.Zero(t, n.Stats().Connected)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -559,7 +566,7 @@ func TestAConnectionEndsTheFailuresOfTheDialsBeforeIt(t *testing.T) {
 func TestAProbeThatFindsAReplicaEndsNoConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.FailWith("EVALSHA", "READONLY You can't write against a read only replica.")
-		require.True(t, releasing("A", "k").within(n, time.Hour).on(n).reply(t).Retrying)
+		require.True(t, releasing("A", "k").Within(n, time.Hour).On(n).Reply(t).Retrying)
 		time.Sleep(time.Minute)
 		require.LessOrEqual(t, n.Stats().Dials, int64(2), "the first answer ends one")
 		require.Greater(t, count(m, "EVALSHA release"), 30)

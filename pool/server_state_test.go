@@ -31,7 +31,7 @@ func TestAServersStateIsReportedAndThenForgotten(t *testing.T) {
 		"NEWCODE something of a later version":                                 command.Unknown,
 	} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.FailWith("*", text)
 			calls := oneOfEach()
 			code, _, _ := strings.Cut(text, " ")
@@ -39,7 +39,7 @@ func TestAServersStateIsReportedAndThenForgotten(t *testing.T) {
 				calls = map[string]*call{"SET": calls["SET"]} // the following commands wait for a dial, or find that it fails
 			}
 			for _, c := range calls {
-				r := c.on(n).reply(t)
+				r := c.On(n).Reply(t)
 				require.Equal(t, outcome, r.Outcome, text)
 				require.Empty(t, m.Keys())
 			}
@@ -49,8 +49,8 @@ func TestAServersStateIsReportedAndThenForgotten(t *testing.T) {
 				time.Sleep(time.Second)
 				dials = n.Stats().Dials // rule 15: see health_check_test.go
 			}
-			require.Equal(t, command.Granted, acquiring("A", time.Second, "k").outcome(t, n), text)
-			require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n), text)
+			require.Equal(t, command.Granted, acquiring("A", time.Second, "k").Outcome(t, n), text)
+			require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n), text)
 			require.Equal(t, dials, n.Stats().Dials, text)
 		})
 	}
@@ -80,7 +80,7 @@ func TestAScriptThatRunsIntoAStateHasWrittenNothing(t *testing.T) {
 				m.FailWith(cmd, text)
 				for _, call := range calls {
 					synctest.Wait() // the connection has ended if the answer before ended it
-					r := call().on(n).reply(t)
+					r := call().On(n).Reply(t)
 					require.Equal(t, command.Failed, r.Outcome, "%s: %v", cmd, r.Err)
 					require.ErrorContains(t, r.Err, text)
 				}

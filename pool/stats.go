@@ -1,5 +1,7 @@
 package pool
 
+import "github.com/quorumlock/go-redlock/internal/node"
+
 // Stats are a node's counters since it was opened, and its present state.
 type Stats struct {
 	Connected    int   // connections that are up
@@ -9,7 +11,7 @@ type Stats struct {
 	Dials        int64 // dials tried
 	DialFailures int64 // dials that failed
 	HangingDials int64 // dials that were given up and have not returned yet
-	Sentinels    int   // Sentinels that have named the present master within Sentinels.MaxAge
+	Sentinels    int   // Sentinels that have named the present master within sentinel.Config.MaxAge
 	Switches     int64 // how often the Sentinels came to name another master
 	Masters      int   // masters of a Cluster that have slots
 	Redirects    int64 // commands that members of a Cluster redirected to others (MOVED, ASK)
@@ -23,8 +25,8 @@ type Stats struct {
 // Stats reads the counters. It is safe for concurrent use. The figures are read one after
 // another, and so may be of slightly different instants.
 func (n *Node) Stats() Stats {
-	parked, dropped := n.shared.Parked()
-	s := Stats{HangingDials: n.hanging.Load(), ParkedUndos: int(parked), DroppedUndos: dropped}
-	_ = n.shape.state(&s) // whether it votes is not asked here
-	return s
+	parked, dropped := n.base.Shared.Parked()
+	s := node.Stats{HangingDials: n.hanging.Load(), ParkedUndos: int(parked), DroppedUndos: dropped}
+	_ = n.shape.State(&s) // whether it votes is not asked here
+	return Stats(s)
 }

@@ -14,25 +14,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
-// diary records what a listener receives.
-type diary chan string
-
-func (d diary) Subscribed(channel string)       { d <- "subscribed " + channel }
-func (d diary) Message(channel, payload string) { d <- channel + ": " + payload }
-func (d diary) Down(error)                      { d <- "down" }
-
-// publish sends a message to a master on a connection of its own. It returns how many clients received it.
-func publish(t *testing.T, m *fakeredis.Master, channel, payload string) int {
-	t.Helper()
-	raw, err := m.Dial(context.Background(), "", "")
-	require.NoError(t, err)
-	c := redis.NewConn(raw, 0, 0)
-	heard, err := redis.Int(c.Do("PUBLISH", channel, payload))
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-	return heard
-}
-
 // downs records why connections of a subscription ended.
 type downs chan error
 
@@ -86,7 +67,7 @@ func TestARefusedSubscriptionIsReportedAndTriedAgainAfterHalfAMinute(t *testing.
 		require.Equal(t, tries, count(m, "SUBSCRIBE"))
 		require.Len(t, heard, tries)
 		require.Equal(t, 1, m.Connections())
-		require.Equal(t, command.Granted, pinging().outcome(t, n), "the node itself is well")
+		require.Equal(t, command.Granted, pinging().Outcome(t, n), "the node itself is well")
 
 		m.Deny()
 		time.Sleep(30 * time.Second)
@@ -129,7 +110,7 @@ func TestASubscriptionGreetsWithoutScripts(t *testing.T) {
 func TestCloseOfASubscriptionDoesNotWaitForAFrozenMaster(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			if !connected {
 				m.Freeze()
 			}

@@ -2,12 +2,10 @@ package pool
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,15 +19,42 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/nodetest"
 	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/undo"
+	"github.com/quorumlock/go-redlock/pool/cluster"
 )
 
-// longTTL is the TTL of locks that must not expire in a test, and mostTTL is the bound in requests.
+// What nodetest has, by shorter names.
 const (
-	longTTL = 30 * time.Second
-	mostTTL = time.Hour
+	longTTL, mostTTL = nodetest.LongTTL, nodetest.MostTTL
+	guardTTL         = nodetest.GuardTTL
+	aHint            = nodetest.Hint
 )
+
+type (
+	call  = nodetest.Call
+	diary = nodetest.Diary
+)
+
+var (
+	newCall, terms, oneOfEach             = nodetest.NewCall, nodetest.Terms, nodetest.OneOfEach
+	acquiring, extending, releasing       = nodetest.Acquiring, nodetest.Extending, nodetest.Releasing
+	shortening, inspecting, pinging       = nodetest.Shortening, nodetest.Inspecting, nodetest.Pinging
+	fencing, confirming                   = nodetest.Fencing, nodetest.Confirming
+	under, acquiringUnder, extendingUnder = nodetest.Under, nodetest.AcquiringUnder, nodetest.ExtendingUnder
+	inspectingUnder, pingingUnder         = nodetest.InspectingUnder, nodetest.PingingUnder
+	requireUnsent, requireUnfit           = nodetest.RequireUnsent, nodetest.RequireUnfit
+	names, allNames, quiet, count, sub    = nodetest.Names, nodetest.AllNames, nodetest.Quiet, nodetest.Count, nodetest.Sub
+	publish, only, others                 = nodetest.Publish, nodetest.Only, nodetest.Others
+)
+
+func join(n *Node, m command.Membership) { nodetest.Join(n, m) }
+func except(n *Node, unsafe bool)        { nodetest.Except(n, unsafe) }
+func guarded(n *Node) *guard.Settings    { return nodetest.Guarded(n) }
+func guardSettings() *guard.Settings     { return nodetest.GuardSettings() }
 
 // inBubble runs a test on a node and its master in virtual time. The bubble fails if a goroutine is
 // left.
@@ -54,13 +79,28 @@ func onMaster(
 	})
 }
 
-// serverOf returns the only server of a node.
-func serverOf(n *Node) *server.Server {
-	if sr, ok := n.shape.(*sentinelResolver); ok {
-		return sr.Server
-	}
-	return n.shape.(master).Server
+// inCluster runs a test in a bubble on a node that is a Cluster of three masters. The node has the
+// Cluster's map.
+func inCluster(t *testing.T, change func(c *Config), f func(t *testing.T, cl *fakeredis.Cluster, n *Node)) {
+	t.Helper()
+	nodetest.OnCluster(t, func(t *testing.T, cl *fakeredis.Cluster) {
+		cfg := Config{Name: "n1", Dial: cl.Dial, Clock: clock.Runtime(), Kind: &cluster.Config{Addresses: cl.Addresses()[:1]}}
+		if change != nil {
+			change(&cfg)
+		}
+		n, err := Open(cfg)
+		require.NoError(t, err)
+		defer n.Close()
+		synctest.Wait()
+		for _, m := range cl.Masters {
+			m.ForgetLog()
+		}
+		f(t, cl, n)
+	})
 }
+
+// serverOf returns the only server of a node.
+func serverOf(n *Node) *server.Server { return n.shape.(node.Master).Server }
 
 func configFor(m *fakeredis.Master) Config {
 	return Config{Name: m.Name(), Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()}
@@ -79,7 +119,7 @@ func opened(t *testing.T, m *fakeredis.Master, change func(c *Config)) *Node {
 
 // unhurried gives a node in real time timeouts that no pause of the process exceeds.
 func unhurried(c Config) Config {
-	c.DialTimeout, c.HardTimeout = maxWait, maxWait
+	c.DialTimeout, c.HardTimeout = node.MaxWait, node.MaxWait
 	return c
 }
 
@@ -104,224 +144,11 @@ func overTCP(t *testing.T, change func(c *Config), f func(t *testing.T, m *faker
 // settle waits until a node over real sockets is connected.
 func settle(t *testing.T, n *Node) {
 	t.Helper()
-	require.Equal(t, command.Granted, pinging().outcome(t, n))
+	require.Equal(t, command.Granted, pinging().Outcome(t, n))
 }
 
 // answers returns how many commands the node has matched to replies.
 func answers(n *Node) int64 { return serverOf(n).Answered.Load() }
-
-// call is a command and its answer.
-type call struct {
-	command.Command
-	req      command.Request
-	answered chan command.Reply
-}
-
-func (c *call) Answer(_ *command.Command, r command.Reply) { c.answered <- r }
-
-func newCall(fill func(r *command.Request)) *call {
-	c := &call{}
-	fill(&c.req)
-	most := 8
-	if c.req.Op.Undoes() {
-		most = 160 // it may be answered as pending many times
-	}
-	c.Request, c.To, c.answered = &c.req, c, make(chan command.Reply, most)
-	return c
-}
-
-func terms(token string, keys []string) *command.LockArgs {
-	var t command.LockArgs
-	t.Set(keys, token)
-	return &t
-}
-
-func acquiring(token string, ttl time.Duration, keys ...string) *call {
-	return newCall(func(r *command.Request) { command.NewAcquire(r, terms(token, keys), ttl, mostTTL) })
-}
-
-func extending(token string, ttl time.Duration, keys ...string) *call {
-	return newCall(func(r *command.Request) { command.NewExtend(r, terms(token, keys), ttl, mostTTL, 0) })
-}
-
-func releasing(token string, keys ...string) *call {
-	return newCall(func(r *command.Request) { command.NewRelease(r, terms(token, keys)) })
-}
-
-func shortening(token string, left time.Duration, keys ...string) *call {
-	return newCall(func(r *command.Request) { command.NewShorten(r, terms(token, keys), left, mostTTL) })
-}
-
-func inspecting(keys ...string) *call {
-	return newCall(func(r *command.Request) { command.NewInspect(r, terms("", keys)) })
-}
-
-func pinging() *call { return newCall(command.NewPing) }
-
-// aHint is a client's time in 2026.
-const aHint = int64(1_790_000_000_000_000)
-
-func counting(token string, keys []string) *command.LockArgs {
-	t := terms(token, keys)
-	t.SetCounters(false)
-	return t
-}
-
-func fencing(token string, ttl time.Duration, keys ...string) *call {
-	return newCall(func(r *command.Request) {
-		command.NewFencedAcquire(r, counting(token, keys), ttl, mostTTL, aHint, time.Second)
-	})
-}
-
-func confirming(token string, keys ...string) *call {
-	return newCall(func(r *command.Request) { command.NewConfirm(r, counting(token, keys), aHint) })
-}
-
-// oneOfEach returns a call of each operation: of one key, and of two where that is another command.
-func oneOfEach() map[string]*call {
-	return map[string]*call{
-		"SET":     acquiring("A", time.Second, "k"),
-		"acquire": acquiring("A", time.Second, "k", "l"),
-		"extend":  extending("A", time.Second, "k"),
-		"release": releasing("A", "k", "l"),
-		"shorten": shortening("A", time.Second, "k", "l"),
-		"inspect": inspecting("k"),
-		"ping":    pinging(),
-		"fence":   fencing("A", time.Second, "k"),
-		"confirm": confirming("A", "k", "l"),
-	}
-}
-
-// join gives a node to a Locker, also one that has another Locker.
-func join(n *Node, m command.Membership) {
-	m.Clock = n.cfg.Clock
-	if m.Servers == nil {
-		m.Servers = command.NewServers()
-	}
-	n.shared.Leave()
-	n.shared.Join(&m)
-}
-
-// except says whether a node votes although its server is unfit.
-func except(n *Node, unsafe bool) {
-	m := *n.shared.Member()
-	m.Unsafe = unsafe
-	join(n, m)
-}
-
-// within gives the command a not-after instant.
-func (c *call) within(n *Node, d time.Duration) *call {
-	c.req.NotAfter = n.cfg.Clock.Now().Add(d)
-	return c
-}
-
-// on submits the command. It receives the answer of a node that does not take it as well. A guarded
-// command is that of a Locker with the guard.
-func (c *call) on(n *Node) *call {
-	if c.req.Guarded {
-		guarded(n)
-	}
-	if err := voterOf(n).Submit(&c.Command, nil); err != nil {
-		c.Command.Answer(command.Reply{Outcome: command.Failed, NotSent: true, Err: err})
-	}
-	return c
-}
-
-// reply waits for the answer. An answer must never look like the caller's own deadline
-// (docs/dev/hazards.md H111).
-func (c *call) reply(t *testing.T) command.Reply {
-	t.Helper()
-	select {
-	case r := <-c.answered:
-		require.NotErrorIs(t, r.Err, context.DeadlineExceeded)
-		require.NotErrorIs(t, r.Err, context.Canceled)
-		require.False(t, r.NotSent && r.Outcome != command.Failed, "unsent goes with failed")
-		return r
-	case <-time.After(2 * time.Minute):
-		require.FailNow(t, "no answer", "to %v of %q", c.req.Op, c.req.Token())
-		return command.Reply{}
-	}
-}
-
-// outcome submits the command and waits for its vote.
-func (c *call) outcome(t *testing.T, n *Node) command.Outcome {
-	t.Helper()
-	return c.on(n).reply(t).Outcome
-}
-
-func (c *call) pending() bool { return len(c.answered) == 0 }
-
-func requireUnsent(t *testing.T, r command.Reply) {
-	t.Helper()
-	require.Equal(t, command.Failed, r.Outcome, "%v", r.Err)
-	require.True(t, r.NotSent)
-	require.Error(t, r.Err)
-}
-
-// requireUnfit asserts that the node itself refused, and checks the words of its error.
-func requireUnfit(t *testing.T, r command.Reply, words ...string) {
-	t.Helper()
-	requireUnsent(t, r)
-	require.ErrorIs(t, r.Err, command.ErrUnfit)
-	for _, w := range words {
-		require.ErrorContains(t, r.Err, w)
-	}
-}
-
-// only is the master's one client.
-func only(t *testing.T, m *fakeredis.Master) *fakeredis.Client {
-	t.Helper()
-	all := m.Clients()
-	require.Len(t, all, 1)
-	return all[0]
-}
-
-// names lists the commands that the master executed since ForgetLog, without the loading of scripts.
-func names(m *fakeredis.Master) []string {
-	return slices.DeleteFunc(allNames(m), func(name string) bool { return name == "SCRIPT LOAD" })
-}
-
-// allNames is names with the loading of scripts.
-func allNames(m *fakeredis.Master) []string {
-	all := []string{}
-	for _, e := range m.Log() {
-		all = append(all, strings.TrimSpace(e.Name+" "+sub(e)))
-	}
-	return all
-}
-
-// quiet lists what names does, without the health checks, which a node sends as long as it is open.
-func quiet(m *fakeredis.Master) []string {
-	return slices.DeleteFunc(names(m), func(name string) bool { return name == "INFO" })
-}
-
-// sub returns the subcommand, or the name of the script.
-func sub(e fakeredis.Entry) string {
-	switch {
-	case len(e.Args) == 0:
-		return ""
-	case e.Name == "CLIENT" || e.Name == "SCRIPT":
-		return e.Args[0]
-	case e.Name == "EVALSHA" || e.Name == "EVAL":
-		for _, s := range command.Scripts() {
-			if e.Args[0] == s.Hash || e.Args[0] == s.Source {
-				return s.Name
-			}
-		}
-	}
-	return ""
-}
-
-// count returns how often the log has a command.
-func count(m *fakeredis.Master, name string) int {
-	n := 0
-	for _, have := range names(m) {
-		if have == name {
-			n++
-		}
-	}
-	return n
-}
 
 // raw returns a test's own connection to the master.
 func raw(t *testing.T, m *fakeredis.Master) redis.Conn {

@@ -47,10 +47,10 @@ func TestScriptsAreCalledWithoutSHA1(t *testing.T) {
 			acquiring(token, longTTL, "k"), acquiring(token, longTTL, "k", "l"), extending(token, longTTL, "k"),
 			releasing(token, "k"), shortening(token, longTTL, "k"),
 		} {
-			r := c.on(n).reply(t)
-			require.Equal(t, command.Granted, r.Outcome, "%v: %v", c.req.Op, r.Err)
+			r := c.On(n).Reply(t)
+			require.Equal(t, command.Granted, r.Outcome, "%v: %v", c.Req.Op, r.Err)
 		}
 	}
-	require.Equal(t, command.Granted, inspecting("k", "l").outcome(t, n))
+	require.Equal(t, command.Granted, inspecting("k", "l").Outcome(t, n))
 	require.Equal(t, 5, forgetful)
 }

@@ -118,9 +118,9 @@ func TestANodeSpeaksTLSFromEndToEnd(t *testing.T) {
 		require.Equal(t, "rediss://n1:6379/0", n.String())
 		large := strings.Repeat("k", 40_000) // several records
 		for range 3 {
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", large).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "k", large).Outcome(t, n))
 			require.Equal(t, []string{"k", large}, m.Keys())
-			require.Equal(t, command.Granted, releasing("A", "k", large).outcome(t, n))
+			require.Equal(t, command.Granted, releasing("A", "k", large).Outcome(t, n))
 			only(t, m).Drop()
 			time.Sleep(time.Second)
 		}
@@ -137,7 +137,7 @@ func TestAnAuthorityThatIsNotTrustedIsAFailedDial(t *testing.T) {
 			c.TLS = newAuthority(t).trusted
 		})
 		defer n.Close()
-		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		r := acquiring("A", longTTL, "k").On(n).Reply(t)
 		requireUnsent(t, r)
 		require.ErrorContains(t, r.Err, "certificate signed by unknown authority")
 		var wrong *tls.CertificateVerificationError
@@ -160,7 +160,7 @@ func TestTheTLSConfigurationIsReadAtEveryDial(t *testing.T) {
 		})
 		defer n.Close()
 		for i := range 3 {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			require.Equal(t, i+1, asked)
 			only(t, m).Drop()
 			time.Sleep(time.Second)
@@ -178,13 +178,13 @@ func TestTLSOverRealSocketsServesManyCallers(t *testing.T) {
 	defer n.Close()
 	var calls []*call
 	for range 500 {
-		calls = append(calls, pinging().on(n))
+		calls = append(calls, pinging().On(n))
 	}
 	for _, c := range calls {
-		require.Equal(t, command.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.Reply(t).Outcome)
 	}
-	require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
-	require.Equal(t, command.Granted, releasing("A", "k").outcome(t, n))
+	require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
+	require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n))
 }
 
 // frozenKinds are the ways to reach a master that Close must not wait for.

@@ -21,23 +21,23 @@ func inTransit(t *testing.T, m *fakeredis.Master, n *Node, undos []*call, acquir
 	t.Helper()
 	var lost []*fakeredis.Client
 	for some := range slices.Chunk(acquires, 200) { // what a connection takes while nobody reads
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		clients := m.Clients()
 		old := clients[len(clients)-1]
 		old.HoldRequests()
 		for _, c := range some {
-			c.on(n)
+			c.On(n)
 		}
 		synctest.Wait()
 		old.Drop()
 		for _, c := range some {
-			require.Equal(t, command.Unknown, c.reply(t).Outcome)
+			require.Equal(t, command.Unknown, c.Reply(t).Outcome)
 		}
 		lost = append(lost, old)
 		time.Sleep(time.Second) // a connection that lived shorter counts as a failed dial
 	}
 	for _, c := range undos {
-		require.Equal(t, command.Refused, c.within(n, time.Hour).on(n).reply(t).Outcome)
+		require.Equal(t, command.Refused, c.Within(n, time.Hour).On(n).Reply(t).Outcome)
 	}
 	return func() {
 		for _, old := range lost {
@@ -210,7 +210,7 @@ func TestWhatCameBeforeASlotMovedIsSwept(t *testing.T) {
 				if dead {
 					from.Stop()
 				}
-				time.Sleep(2 * (refreshEvery + refreshSeldom))
+				time.Sleep(2 * (10*time.Second + 100*time.Millisecond))
 				require.Empty(t, to.Keys(), "%d names, dead %v", many, dead)
 			})
 		}
@@ -282,7 +282,7 @@ func TestAFailingNodeIsSweptWithinTheSameBound(t *testing.T) {
 				}
 				fail(m)
 				if parked {
-					require.True(t, undoing("P", "p").within(n, time.Hour).on(n).reply(t).Retrying)
+					require.True(t, undoing("P", "p").Within(n, time.Hour).On(n).Reply(t).Retrying)
 				}
 				time.Sleep(30 * time.Second)
 				m.ForgetLog()

@@ -19,12 +19,12 @@ func parkedMany(t *testing.T, n *Node, many int, spoil func()) {
 	name := func(i int) (token, key string) { return fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i) }
 	for i := range many {
 		token, key := name(i)
-		require.Equal(t, command.Granted, acquiring(token, 10*time.Minute, key).outcome(t, n))
+		require.Equal(t, command.Granted, acquiring(token, 10*time.Minute, key).Outcome(t, n))
 	}
 	spoil()
 	for i := range many {
 		token, key := name(i)
-		require.True(t, undoing(token, key).within(n, 10*time.Minute).on(n).reply(t).Retrying)
+		require.True(t, undoing(token, key).Within(n, 10*time.Minute).On(n).Reply(t).Retrying)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestParkedUndosFollowAProbeThatIsSentOn(t *testing.T) {
 func TestAnUndoEndsWithItsKeysWhereEveryConnectionEndsBeforeItsAnswer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "a").Outcome(t, n))
 		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
 			if isOf(cmd, args, "A") {
 				for _, c := range m.Clients() {
@@ -76,11 +76,11 @@ func TestAnUndoEndsWithItsKeysWhereEveryConnectionEndsBeforeItsAnswer(t *testing
 			return "", false
 		})
 		m.SetDelay(5 * time.Millisecond)
-		undo := undoing("A", "a").within(n, longTTL).on(n)
+		undo := undoing("A", "a").Within(n, longTTL).On(n)
 		time.Sleep(longTTL - time.Second)
-		require.True(t, undo.pending())
+		require.True(t, undo.Pending())
 		time.Sleep(3 * time.Second)
-		require.False(t, undo.pending())
+		require.False(t, undo.Pending())
 		synctest.Wait()
 		m.ForgetLog()
 		time.Sleep(time.Minute)
@@ -94,11 +94,11 @@ func TestAcquiresThatExecutedNothingAreRememberedForAWhile(t *testing.T) {
 		synctest.Wait()
 		failing(m, "NOREPLICAS x")
 		for i := range maxParked {
-			require.Equal(t, command.Failed, acquiring(fmt.Sprint("D", i), time.Second, "d").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring(fmt.Sprint("D", i), time.Second, "d").Outcome(t, n))
 		}
 		time.Sleep(time.Minute)
-		require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
-		require.False(t, undoing("A", "a").within(n, longTTL).on(n).reply(t).Retrying)
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "a").Outcome(t, n))
+		require.False(t, undoing("A", "a").Within(n, longTTL).On(n).Reply(t).Retrying)
 		require.Zero(t, n.Stats().ParkedUndos)
 	})
 }

@@ -29,7 +29,7 @@ func failing(m *fakeredis.Master, with string) {
 // undoing is the release of this process's own attempt.
 func undoing(token string, keys ...string) *call {
 	c := releasing(token, keys...)
-	c.req.AcquiredHere = true
+	c.Req.AcquiredHere = true
 	return c
 }
 
@@ -42,9 +42,9 @@ func TestAnUndoWithNothingToUndoIsSentOnce(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 				synctest.Wait()
 				failing(m, says)
-				require.Equal(t, command.Failed, acquiring("A", longTTL, keys...).outcome(t, n))
+				require.Equal(t, command.Failed, acquiring("A", longTTL, keys...).Outcome(t, n))
 				m.ForgetLog()
-				r := undoing("A", keys...).within(n, longTTL).on(n).reply(t)
+				r := undoing("A", keys...).Within(n, longTTL).On(n).Reply(t)
 				require.Equal(t, command.Failed, r.Outcome)
 				require.ErrorContains(t, r.Err, says)
 				require.False(t, r.Retrying, says)
@@ -62,10 +62,10 @@ func TestAnUndoBehindAnAcquireThatExecutesNothingIsSentOnce(t *testing.T) {
 		synctest.Wait()
 		failing(m, busy)
 		m.SetDelay(time.Second)
-		acquire := acquiring("A", longTTL, "a").on(n)
+		acquire := acquiring("A", longTTL, "a").On(n)
 		time.Sleep(time.Second / 2)
 		require.False(t, acquire.Cancel())
-		r := undoing("A", "a").within(n, longTTL).on(n).reply(t)
+		r := undoing("A", "a").Within(n, longTTL).On(n).Reply(t)
 		require.False(t, r.Retrying)
 		require.Equal(t, 1, count(m, "EVALSHA release"))
 	})
@@ -80,12 +80,12 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 		others  bool // other acquires than this process's may have created the keys
 	}{
 		"a grant followed by BUSY": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A", longTTL, "a").Outcome(t, n))
 			failing(m, busy)
 		}},
 		"an unknown error": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, weird)
-			require.Equal(t, command.Unknown, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Unknown, acquiring("A", longTTL, "a").Outcome(t, n))
 			m.Set("a", "A", longTTL) // it was executed
 		}},
 		"a merged call without a permission": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
@@ -93,32 +93,32 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 			failMergedAcquires(m, k, "NOPERM No permissions to access a key")
 			a, b := k.acquire("A", "a", 0), k.acquire("B", "b", 0)
 			together(n, a, b)
-			require.Equal(t, command.Unknown, a.reply(t).Outcome)
-			b.reply(t)
+			require.Equal(t, command.Unknown, a.Reply(t).Outcome)
+			b.Reply(t)
 			failing(m, busy)
 			m.Set("a", "A", longTTL) // it was executed
 		}},
 		"a proxy": {change: func(c *Config) { c.Proxied = true }, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
-			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").Outcome(t, n))
 			m.Set("a", "A", longTTL)
 		}},
 		"an acquire that was sent again by its text": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			m.LoseScripts()
 			m.FailWith("EVAL", busy)
-			require.Equal(t, command.Failed, acquiring("A", longTTL, "a", "b").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a", "b").Outcome(t, n))
 			require.Equal(t, 1, count(m, "EVAL acquire"))
 			failing(m, busy)
 			m.Set("a", "A", longTTL)
 		}},
 		"a repair, or another process": {others: true, change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
-			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").Outcome(t, n))
 			m.Set("a", "A", longTTL)
 		}},
 		"another connection": {change: plain, acquire: func(t *testing.T, m *fakeredis.Master, n *Node) {
 			failing(m, busy)
-			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").outcome(t, n))
+			require.Equal(t, command.Failed, acquiring("A", longTTL, "a").Outcome(t, n))
 			only(t, m).Drop()
 			time.Sleep(time.Second)
 			m.Set("a", "A", longTTL)
@@ -127,9 +127,9 @@ func TestAnUndoThatMayHaveSomethingToUndoIsRepeated(t *testing.T) {
 		inBubble(t, c.change, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			synctest.Wait()
 			c.acquire(t, m, n)
-			undo := undoing("A", "a").within(n, longTTL)
-			undo.req.AcquiredHere = !c.others
-			r := undo.on(n).reply(t)
+			undo := undoing("A", "a").Within(n, longTTL)
+			undo.Req.AcquiredHere = !c.others
+			r := undo.On(n).Reply(t)
 			require.True(t, r.Retrying, "%s: %v", what, r)
 			require.Equal(t, 1, n.Stats().ParkedUndos, what)
 			time.Sleep(5 * time.Second)
@@ -148,10 +148,10 @@ func TestTheUndoOfAnAcquireThatWasSentOnIsRepeated(t *testing.T) {
 		b := others(cl, "foo")[0]
 		cl.MoveSlot("foo", b)
 		b.FailWith("SET", "CLUSTERDOWN The cluster is down")
-		require.Equal(t, command.Failed, acquiring("A", longTTL, "foo").outcome(t, n))
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "foo").Outcome(t, n))
 		require.Equal(t, int64(1), n.Stats().Redirects)
 		failing(b, "CLUSTERDOWN The cluster is down")
-		require.True(t, undoing("A", "foo").within(n, longTTL).on(n).reply(t).Retrying)
+		require.True(t, undoing("A", "foo").Within(n, longTTL).On(n).Reply(t).Retrying)
 	})
 }
 
@@ -166,11 +166,11 @@ func parkedUndos(t *testing.T, m *fakeredis.Master, n *Node, many int, with stri
 	for i := range undos {
 		key := strconv.Itoa(i)
 		m.Set(key, "A"+key, parkedTTL)
-		undos[i] = undoing("A"+key, key).within(n, parkedTTL)
+		undos[i] = undoing("A"+key, key).Within(n, parkedTTL)
 	}
 	failing(m, with)
 	for _, u := range undos {
-		require.True(t, u.on(n).reply(t).Retrying)
+		require.True(t, u.On(n).Reply(t).Retrying)
 	}
 	require.Equal(t, many, n.Stats().ParkedUndos)
 	return undos
@@ -207,7 +207,7 @@ func TestParkedUndosFollowOneProbe(t *testing.T) {
 func lastReply(t *testing.T, undo *call) command.Reply {
 	t.Helper()
 	for {
-		if r := undo.reply(t); !r.Retrying {
+		if r := undo.Reply(t); !r.Retrying {
 			return r
 		}
 	}
@@ -227,8 +227,8 @@ func TestAProbeThatAlwaysFailsHoldsBackNoOther(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		m.ForgetLog()
 		for i := range 1000 { // other locks work
-			require.Equal(t, command.Granted, acquiring("B", longTTL, "b").outcome(t, n))
-			require.Equal(t, command.Granted, undoing("B", "b").within(n, longTTL).outcome(t, n), i)
+			require.Equal(t, command.Granted, acquiring("B", longTTL, "b").Outcome(t, n))
+			require.Equal(t, command.Granted, undoing("B", "b").Within(n, longTTL).Outcome(t, n), i)
 			time.Sleep(10 * time.Millisecond)
 		}
 		require.InDelta(t, 1010, count(m, "EVALSHA release"), 2)
@@ -249,7 +249,7 @@ func TestAParkedUndoEndsWithItsNotAfterInstant(t *testing.T) {
 		require.Zero(t, n.Stats().ParkedUndos)
 		for _, u := range undos {
 			require.ErrorIs(t, lastReply(t, u).Err, command.ErrExpired)
-			require.True(t, u.pending())
+			require.True(t, u.Pending())
 		}
 		failing(m, "")
 		m.ForgetLog()
@@ -266,13 +266,13 @@ func TestAParkedUndoOfAnOrphanIsAnsweredInTimeAndSwept(t *testing.T) {
 		release := orphaned(t, m, n, acquiring("A", ttl, "k"))
 		time.Sleep(time.Second)
 		failing(m, busy)
-		undo := undoing("A", "k").within(n, ttl).on(n)
-		require.True(t, undo.reply(t).Retrying)
+		undo := undoing("A", "k").Within(n, ttl).On(n)
+		require.True(t, undo.Reply(t).Retrying)
 		m.FailWith("*", "LOADING Redis is loading the dataset in memory") // no dial succeeds
 		clients := m.Clients()
 		clients[len(clients)-1].Drop()
 		time.Sleep(ttl + time.Second)
-		require.False(t, undo.pending())
+		require.False(t, undo.Pending())
 		require.ErrorIs(t, lastReply(t, undo).Err, command.ErrExpired)
 		require.Zero(t, n.Stats().ParkedUndos)
 		m.FailWith("*", "")
@@ -319,8 +319,8 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 		for i := range beyond {
 			token := "late" + strconv.Itoa(i)
 			m.Set(token, token, longTTL)
-			c := undoing(token, token).within(n, longTTL).on(n)
-			r := c.reply(t)
+			c := undoing(token, token).Within(n, longTTL).On(n)
+			r := c.Reply(t)
 			require.Equal(t, command.Failed, r.Outcome)
 			require.False(t, r.Retrying, "it is answered for good")
 			late = append(late, c)
@@ -332,12 +332,12 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.Len(t, m.Keys(), beyond, "it is never sent later")
 		for _, c := range late {
-			require.True(t, c.pending())
+			require.True(t, c.Pending())
 		}
 		require.Zero(t, n.Stats().ParkedUndos)
 		failing(m, busy)
-		again := undoing("late0", "late0").within(n, longTTL).on(n)
-		require.True(t, again.reply(t).Retrying, "there is room again")
+		again := undoing("late0", "late0").Within(n, longTTL).On(n)
+		require.True(t, again.Reply(t).Retrying, "there is room again")
 	})
 }
 
@@ -346,11 +346,11 @@ func TestAMemberThatFailsHasItsOwnProbe(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 		bad, good := cl.Owner("foo"), others(cl, "foo")
 		for i := range 50 {
-			require.Equal(t, command.Granted, acquiring(fmt.Sprint("A", i), longTTL, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring(fmt.Sprint("A", i), longTTL, fmt.Sprintf("{foo}%d", i)).Outcome(t, n))
 		}
 		failing(bad, "CLUSTERDOWN Hash slot not served")
 		for i := range 50 {
-			require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, longTTL).on(n).reply(t).Retrying)
+			require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).Within(n, longTTL).On(n).Reply(t).Retrying)
 		}
 		require.Equal(t, 50, n.Stats().ParkedUndos)
 		time.Sleep(2 * time.Second)
@@ -371,11 +371,11 @@ func TestParkedUndosGoWithTheirSlot(t *testing.T) {
 		inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
 			from := cl.Owner("foo")
 			for i := range 50 {
-				require.Equal(t, command.Granted, acquiring(fmt.Sprint("A", i), time.Minute, fmt.Sprintf("{foo}%d", i)).outcome(t, n))
+				require.Equal(t, command.Granted, acquiring(fmt.Sprint("A", i), time.Minute, fmt.Sprintf("{foo}%d", i)).Outcome(t, n))
 			}
 			failing(from, busy)
 			for i := range 50 {
-				require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).within(n, time.Minute).on(n).reply(t).Retrying)
+				require.True(t, undoing(fmt.Sprint("A", i), fmt.Sprintf("{foo}%d", i)).Within(n, time.Minute).On(n).Reply(t).Retrying)
 			}
 			to := cl.Add()
 			if dies {
@@ -396,22 +396,22 @@ func TestCloseAnswersAllParkedUndos(t *testing.T) {
 		var all []*call
 		for i := range many {
 			key := string(rune('a' + i))
-			require.Equal(t, command.Granted, acquiring("A"+key, longTTL, key).outcome(t, n))
+			require.Equal(t, command.Granted, acquiring("A"+key, longTTL, key).Outcome(t, n))
 		}
 		failing(m, busy)
 		for i := range many {
 			key := string(rune('a' + i))
-			all = append(all, releasing("A"+key, key).within(n, longTTL).on(n))
+			all = append(all, releasing("A"+key, key).Within(n, longTTL).On(n))
 		}
 		synctest.Wait()
 		for _, c := range all {
-			require.True(t, c.reply(t).Retrying)
+			require.True(t, c.Reply(t).Retrying)
 		}
 		require.Equal(t, many, n.Stats().ParkedUndos)
 		require.NoError(t, n.Close())
 		synctest.Wait()
 		for _, c := range all {
-			require.Len(t, c.answered, 1)
+			require.Len(t, c.Answers, 1)
 		}
 		require.Zero(t, n.Stats().ParkedUndos)
 	})

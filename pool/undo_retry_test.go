@@ -63,8 +63,8 @@ func TestAnUndoThatTheUserMayNotDoIsNotRepeated(t *testing.T) {
 				terms := &command.LockArgs{}
 				terms.Set([]string{"a"}, "token")
 				command.NewRelease(r, terms)
-			}).within(n, time.Minute).on(n)
-			require.Equal(t, command.Failed, c.reply(t).Outcome)
+			}).Within(n, time.Minute).On(n)
+			require.Equal(t, command.Failed, c.Reply(t).Outcome)
 			m.ForgetLog()
 			time.Sleep(time.Minute)
 			require.Zero(t, m.Commands()["EVALSHA"])

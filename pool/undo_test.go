@@ -45,11 +45,11 @@ func TestWithoutAKillOrARepetitionAGhostIsLeft(t *testing.T) {
 func orphaned(t *testing.T, m *fakeredis.Master, n *Node, acquire *call) (release func()) {
 	t.Helper()
 	except(n, true)
-	require.Equal(t, command.Granted, pinging().outcome(t, n))
+	require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	old := only(t, m)
 	old.HoldRequests()
-	acquire.on(n)
-	r := acquire.reply(t) // after the hard timeout
+	acquire.On(n)
+	r := acquire.Reply(t) // after the hard timeout
 	require.Equal(t, command.Unknown, r.Outcome)
 	require.ErrorIs(t, r.Err, ErrSilent)
 	require.False(t, acquire.Cancel(), "an undo is due")
@@ -63,17 +63,17 @@ func TestAConnectionThatDiedWithAnAcquireIsKilledBeforeTheUndo(t *testing.T) {
 				early := round%2 == 0 // the undo is submitted before the next connection
 				m.ForgetLog()
 				acquire := acquiring("A", longTTL, keys...)
-				undo := releasing("A", keys...).within(n, longTTL)
+				undo := releasing("A", keys...).Within(n, longTTL)
 				release := orphaned(t, m, n, acquire)
 				m.ForgetLog()
 				if early {
-					undo.on(n)
+					undo.On(n)
 				}
 				time.Sleep(time.Duration(round) * time.Second / 10)
 				if !early {
-					undo.on(n)
+					undo.On(n)
 				}
-				require.Equal(t, command.Refused, undo.reply(t).Outcome)
+				require.Equal(t, command.Refused, undo.Reply(t).Outcome)
 				release()
 				synctest.Wait()
 				require.Empty(t, m.Keys(), "round %d", round)
@@ -104,31 +104,31 @@ func index(all []string, name string) int {
 func TestNoGhostIsLeftByAServerThatThawsDuringTheRedials(t *testing.T) {
 	for round := range 40 {
 		inBubble(t, func(c *Config) { c.DialTimeout = time.Second }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.Freeze()
 			var acquires, undos []*call
 			for i := range 10 {
-				acquires = append(acquires, acquiring(fmt.Sprint("t", i), longTTL, fmt.Sprint("k", i)).on(n))
+				acquires = append(acquires, acquiring(fmt.Sprint("t", i), longTTL, fmt.Sprint("k", i)).On(n))
 			}
 			time.Sleep(500 * time.Millisecond)
 			for i, c := range acquires {
 				require.False(t, c.Cancel())
 				if i%2 == 0 {
-					undos = append(undos, releasing(c.Token(), c.Keys...).within(n, longTTL).on(n))
+					undos = append(undos, releasing(c.Token(), c.Keys...).Within(n, longTTL).On(n))
 				}
 			}
 			for _, c := range acquires {
-				c.reply(t)
+				c.Reply(t)
 			}
 			time.Sleep(time.Duration(round) * 100 * time.Millisecond)
 			for i, c := range acquires {
 				if i%2 == 1 {
-					undos = append(undos, releasing(c.Token(), c.Keys...).within(n, longTTL).on(n))
+					undos = append(undos, releasing(c.Token(), c.Keys...).Within(n, longTTL).On(n))
 				}
 			}
 			m.Unfreeze()
 			for _, c := range undos {
-				c.reply(t)
+				c.Reply(t)
 			}
 			synctest.Wait()
 			require.Empty(t, m.Keys(), "round %d", round)
@@ -154,8 +154,8 @@ func TestWithoutAKillSweepsFollowTheUndoUntilTheTTLHasPassed(t *testing.T) {
 				began := time.Now()
 				acquire := acquiring("A", ttl, "k")
 				release := orphaned(t, m, n, acquire)
-				undo := releasing("A", "k").within(n, ttl).on(n)
-				require.Equal(t, command.Refused, undo.reply(t).Outcome, name)
+				undo := releasing("A", "k").Within(n, ttl).On(n)
+				require.Equal(t, command.Refused, undo.Reply(t).Outcome, name)
 				time.Sleep(late)
 				release()
 				synctest.Wait()
@@ -177,14 +177,14 @@ func TestWithoutAKillSweepsFollowTheUndoUntilTheTTLHasPassed(t *testing.T) {
 func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		for i := range 5 {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			clients := m.Clients()
 			current := clients[len(clients)-1]
 			current.HoldRequests()
-			c := acquiring(strconv.Itoa(i), time.Hour, strconv.Itoa(i)).on(n)
+			c := acquiring(strconv.Itoa(i), time.Hour, strconv.Itoa(i)).On(n)
 			synctest.Wait()
 			current.Drop()
-			require.Equal(t, command.Unknown, c.reply(t).Outcome)
+			require.Equal(t, command.Unknown, c.Reply(t).Outcome)
 			time.Sleep(time.Second)
 		}
 		require.Equal(t, 5, count(m, "CLIENT KILL"), "one for each dial")
@@ -200,14 +200,14 @@ func TestARefusedKillIsNotTriedForEveryOldConnection(t *testing.T) {
 // An acquire that was answered, or never sent, leaves no connection to kill.
 func TestAConnectionThatOwedNoAcquireIsNotKilled(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, acquiring("A", time.Hour, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", time.Hour, "k").Outcome(t, n))
 		m.Freeze()
-		extend, inspect := extending("A", time.Hour, "k").on(n), inspecting("k").on(n)
-		undo := releasing("A", "k").within(n, time.Hour).on(n)
-		require.Equal(t, command.Unknown, extend.reply(t).Outcome)
-		require.Equal(t, command.Unknown, inspect.reply(t).Outcome)
+		extend, inspect := extending("A", time.Hour, "k").On(n), inspecting("k").On(n)
+		undo := releasing("A", "k").Within(n, time.Hour).On(n)
+		require.Equal(t, command.Unknown, extend.Reply(t).Outcome)
+		require.Equal(t, command.Unknown, inspect.Reply(t).Outcome)
 		m.Unfreeze()
-		undo.reply(t)
+		undo.Reply(t)
 		require.Empty(t, m.Keys())
 		require.Zero(t, count(m, "CLIENT KILL"))
 	})
@@ -226,8 +226,8 @@ func TestADialThatEndsInTheKillHasFailed(t *testing.T) {
 			return "", false
 		})
 		release := orphaned(t, m, n, acquiring("A", time.Hour, "k"))
-		undo := releasing("A", "k").within(n, time.Hour).on(n)
-		require.Equal(t, command.Refused, undo.reply(t).Outcome)
+		undo := releasing("A", "k").Within(n, time.Hour).On(n)
+		require.Equal(t, command.Refused, undo.Reply(t).Outcome)
 		require.Equal(t, int64(2), n.Stats().DialFailures)
 		release()
 		synctest.Wait()

@@ -55,14 +55,14 @@ func loseUndo(t *testing.T, m *fakeredis.Master, n *Node, ttl time.Duration, swa
 	t.Helper()
 	old = only(t, m)
 	old.HoldRequests()
-	acquire := acquiring("A", ttl, "k").on(n)
+	acquire := acquiring("A", ttl, "k").On(n)
 	synctest.Wait()
 	swallow.Store(true)
-	undo = releasing("A", "k").within(n, ttl).on(n)
+	undo = releasing("A", "k").Within(n, ttl).On(n)
 	synctest.Wait()
 	swallow.Store(false)
 	old.Drop()
-	require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
+	require.Equal(t, command.Unknown, acquire.Reply(t).Outcome)
 	return old, undo
 }
 
@@ -70,9 +70,9 @@ func loseUndo(t *testing.T, m *fakeredis.Master, n *Node, ttl time.Duration, swa
 // before the acquire and finds nothing. It must be repeated all the same.
 func TestAnUndoThatWasLostWithItsConnectionIsRepeatedWhereNothingIsKilled(t *testing.T) {
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		old, undo := loseUndo(t, m, n, longTTL, swallow)
-		r := undo.reply(t)
+		r := undo.Reply(t)
 		require.Equal(t, command.Unknown, r.Outcome, "it may have undone it the first time")
 		old.Release()
 		synctest.Wait()
@@ -95,17 +95,17 @@ func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
 	const ttl = 2 * time.Second // the hard timeout is 5 s
 	for _, late := range []time.Duration{0, 30 * time.Millisecond, time.Second} {
 		lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			old := only(t, m)
 			old.HoldRequests()
-			acquire := acquiring("A", ttl, "k", "l").on(n)
+			acquire := acquiring("A", ttl, "k", "l").On(n)
 			time.Sleep(ttl / 4)
 			swallow.Store(true)
-			undo := releasing("A", "k", "l").within(n, ttl).on(n)
+			undo := releasing("A", "k", "l").Within(n, ttl).On(n)
 			synctest.Wait()
 			swallow.Store(false)
-			require.ErrorIs(t, acquire.reply(t).Err, ErrSilent)
-			require.Equal(t, command.Unknown, undo.reply(t).Outcome)
+			require.ErrorIs(t, acquire.Reply(t).Err, ErrSilent)
+			require.Equal(t, command.Unknown, undo.Reply(t).Outcome)
 			require.True(t, undo.Expired(n.cfg.Clock.Now()))
 			time.Sleep(100*time.Millisecond + late) // another connection is up
 			old.Release()
@@ -126,21 +126,21 @@ func TestAnUndoOutlivesItsNotAfterInstantWhileItsAcquireMay(t *testing.T) {
 func TestAnUndoOutOfDateInTheQueueIsNotDropped(t *testing.T) {
 	const ttl = 2 * time.Second
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, _ *atomic.Bool) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		old := only(t, m)
 		old.HoldRequests()
-		acquire := acquiring("A", ttl, "k").on(n)
+		acquire := acquiring("A", ttl, "k").On(n)
 		synctest.Wait()
 		for range 4 * pipenet.Buffer / 512 {
-			acquiring("B", ttl, strings.Repeat("x", 512)).within(n, ttl).on(n)
+			acquiring("B", ttl, strings.Repeat("x", 512)).Within(n, ttl).On(n)
 		}
 		synctest.Wait()
-		undo := releasing("A", "k").within(n, ttl).on(n)
+		undo := releasing("A", "k").Within(n, ttl).On(n)
 		time.Sleep(2 * ttl)
-		require.True(t, undo.pending())
+		require.True(t, undo.Pending())
 		old.Release() // the undo is written now, late, after its acquire
-		require.Equal(t, command.Granted, undo.reply(t).Outcome)
-		require.False(t, acquire.pending())
+		require.Equal(t, command.Granted, undo.Reply(t).Outcome)
+		require.False(t, acquire.Pending())
 		synctest.Wait()
 		require.NotContains(t, m.Keys(), "k")
 	})
@@ -153,17 +153,17 @@ func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 	prepare := func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }
 	change := func(c *Config) { c.DialTimeout = 500 * time.Millisecond }
 	onMaster(t, prepare, change, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
-		acquire := acquiring("A", ttl, "k").on(n)
+		acquire := acquiring("A", ttl, "k").On(n)
 		synctest.Wait()
 		old := only(t, m)
 		old.HoldRequests()
-		undo := releasing("A", "k").within(n, ttl)
-		require.Equal(t, command.Unknown, acquire.reply(t).Outcome) // 5 s later
-		undo.on(n)
+		undo := releasing("A", "k").Within(n, ttl)
+		require.Equal(t, command.Unknown, acquire.Reply(t).Outcome) // 5 s later
+		undo.On(n)
 		time.Sleep(ttl + 5*time.Second) // dials fail
-		r := undo.reply(t)
+		r := undo.Reply(t)
 		require.Equal(t, command.Failed, r.Outcome, "who waits for it hears of its not-after instant")
 		require.True(t, r.NotSent)
 		time.Sleep(time.Minute)
@@ -185,9 +185,9 @@ func TestAnUndoOfAnOrphanOutlivesFailedDials(t *testing.T) {
 func TestALaterConnectionDoesNotPostponeTheEndOfAnUndosRepetitions(t *testing.T) {
 	const ttl = 10 * time.Second
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		old, undo := loseUndo(t, m, n, ttl, swallow)
-		undo.reply(t)
+		undo.Reply(t)
 		for range 6 {
 			time.Sleep(ttl / 2)
 			for _, c := range m.Clients() {
@@ -196,7 +196,7 @@ func TestALaterConnectionDoesNotPostponeTheEndOfAnUndosRepetitions(t *testing.T)
 				}
 			}
 			time.Sleep(100 * time.Millisecond)
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		}
 		m.ForgetLog()
 		time.Sleep(ttl)
@@ -209,10 +209,10 @@ func loseAcquire(t *testing.T, m *fakeredis.Master, n *Node) (old *fakeredis.Cli
 	t.Helper()
 	old = only(t, m)
 	old.HoldRequests()
-	acquire := acquiring("A", longTTL, "k").on(n)
+	acquire := acquiring("A", longTTL, "k").On(n)
 	synctest.Wait()
 	old.Drop()
-	require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
+	require.Equal(t, command.Unknown, acquire.Reply(t).Outcome)
 	return old
 }
 
@@ -223,24 +223,24 @@ func TestNothingIsKilledOnAServerThatMayBeAnotherOne(t *testing.T) {
 		prepare := func(m *fakeredis.Master) { m.Deny(first) }
 		onMaster(t, prepare, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			except(n, true)
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.Deny(second)
 			old := only(t, m)
 			old.HoldRequests()
-			acquire := acquiring("A", longTTL, "k").on(n)
+			acquire := acquiring("A", longTTL, "k").On(n)
 			synctest.Wait()
 			m.ForgetLog()
 			old.Drop()
-			require.Equal(t, command.Unknown, acquire.reply(t).Outcome)
-			undo := releasing("A", "k").within(n, longTTL).on(n)
-			require.Equal(t, command.Refused, undo.reply(t).Outcome)
+			require.Equal(t, command.Unknown, acquire.Reply(t).Outcome)
+			undo := releasing("A", "k").Within(n, longTTL).On(n)
+			require.Equal(t, command.Refused, undo.Reply(t).Outcome)
 			require.Zero(t, count(m, "CLIENT KILL"), "%s, then %s", first, second)
 			old.Release()
 			synctest.Wait()
 			require.Equal(t, []string{"k"}, m.Keys(), "the ghost is there")
 			time.Sleep(sweepRound + 100*time.Millisecond)
 			require.Empty(t, m.Keys(), "%s, then %s", first, second)
-			require.True(t, undo.pending(), "a repetition has no owner, who may have reused the undo's memory")
+			require.True(t, undo.Pending(), "a repetition has no owner, who may have reused the undo's memory")
 		})
 	}
 }
@@ -249,8 +249,8 @@ func TestNothingIsKilledOnAServerThatMayBeAnotherOne(t *testing.T) {
 func TestAClosedNodeAnswersWhatIsQueuedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		require.NoError(t, n.Close())
-		c := releasing("A", "k").within(n, longTTL)
+		c := releasing("A", "k").Within(n, longTTL)
 		serverOf(n).Requeue(&c.Command)
-		require.ErrorIs(t, c.reply(t).Err, ErrDisconnected)
+		require.ErrorIs(t, c.Reply(t).Err, ErrDisconnected)
 	})
 }

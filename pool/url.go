@@ -13,7 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/quorumlock/go-redlock/internal/node"
 )
 
 // ParseURL returns the Config of a master's address in the form of the Redis URI convention:
@@ -30,12 +31,12 @@ import (
 // percent-decoded. A user without a password (redis://name@host) is an error, because some
 // clients take that name for the password. An empty password is written redis://name:@host.
 //
-// With Sentinels, the hosts are all Sentinels, at port 26379 by default, and master is the name
-// by which they know the master. User and password are the master's. The Sentinels' own are the
-// settings sentinel_user and sentinel_password. The setting max_age is Sentinels.MaxAge.
+// With Sentinels, which need the import of package pool/sentinel, the hosts are all Sentinels, at port 26379
+// by default, and master is the name by which they know the master. User and password are the master's. The
+// Sentinels' own are the settings sentinel_user and sentinel_password. The setting max_age is sentinel.Config.MaxAge.
 //
-// With a Cluster, the hosts are some of its members, at port 6379 by default. A Cluster has no
-// database but 0.
+// With a Cluster, which needs the import of package pool/cluster, the hosts are some of its members, at port
+// 6379 by default. A Cluster has no database but 0.
 //
 // The settings are db (or the path: both must agree), client_name, name, proxied (true or false), and
 // dial_timeout and hard_timeout (as in "1.5s"). Any other setting is an error, and so is a setting given
@@ -74,13 +75,21 @@ func parseURL(rawURL string) (c Config, err error) {
 	if badPosition(u) {
 		return c, errors.New("@ after the host: in user, password and settings / ? # @ must be percent-encoded")
 	}
-	if err := c.setAddress(u, more); err != nil {
+	settings, err := settingsOf(u)
+	if err != nil {
+		return c, err
+	}
+	database, err := c.setAddress(u, more, settings)
+	if err != nil {
 		return c, err
 	}
 	if err := c.setUser(u.User); err != nil {
 		return c, err
 	}
-	if err := c.setSettings(u); err != nil {
+	if err := c.setDatabase(database); err != nil {
+		return c, err
+	}
+	if err := c.setSettings(settings, u.Scheme != "unix" && database != ""); err != nil {
 		return c, err
 	}
 	// Checked with all defaults, so that a URL with settings that contradict a default is an
@@ -111,33 +120,48 @@ func badPosition(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
 
-// setAddress takes the scheme, the hosts and the path.
-func (c *Config) setAddress(u *url.URL, more []string) (err error) {
+// setAddress takes the scheme, the hosts and the path. It returns the part of the path that is the database.
+func (c *Config) setAddress(u *url.URL, more []string, settings map[string]string) (database string, err error) {
 	scheme := u.Scheme
 	if with, ok := strings.CutPrefix(scheme, "rediss"); ok {
 		scheme, c.TLS = "redis"+with, verifyingTLS
 	}
+	path := strings.TrimPrefix(u.Path, "/")
 	// The schemes with several hosts come first: for all others more than one host is an error.
 	switch {
 	case u.Fragment != "":
-		return errors.New("a URL of a master has no fragment (#): in user and password # must be percent-encoded")
-	case scheme == sentinelScheme:
-		return c.setSentinels(u, more)
-	case scheme == clusterScheme:
-		return c.setCluster(u, more)
+		return "", errors.New("a URL of a master has no fragment (#): in user and password # must be percent-encoded")
+	case kinds[scheme] != "":
+		return c.setKind(scheme, u, more, path, settings)
 	case len(more) > 0:
-		return errors.New("several hosts in one URL: only redis+sentinel and redis+cluster allow that")
+		return "", errors.New("several hosts in one URL: only redis+sentinel and redis+cluster allow that")
 	// A socket has no host, and its path is not a database.
 	case scheme == "unix":
-		return c.setSocket(u)
+		return "", c.setSocket(u)
 	case scheme != "redis":
-		return errors.New("the scheme must be redis, rediss, unix, " +
+		return "", errors.New("the scheme must be redis, rediss, unix, " +
 			"redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster")
 	}
-	if c.Address, err = hostPort(u, defaultPort); err != nil {
-		return err
+	c.Address, err = hostPort(u, "6379")
+	return path, err
+}
+
+// kinds has the packages that read the schemes of other kinds.
+var kinds = map[string]string{"redis+sentinel": "sentinel", "redis+cluster": "cluster"}
+
+// setKind has the package of a kind read a URL.
+func (c *Config) setKind(scheme string, u *url.URL, more []string, path string, settings map[string]string) (database string, err error) {
+	of, imported := node.Schemes[scheme]
+	if !imported {
+		return "", fmt.Errorf("the scheme %s needs import _ %q", scheme, "github.com/quorumlock/go-redlock/pool/"+kinds[scheme])
 	}
-	return c.setDatabase(strings.TrimPrefix(u.Path, "/"))
+	all, err := addresses(u, more, of.Port)
+	if err != nil {
+		return "", err
+	}
+	kind, database, err := of.Read(all, path, settings, c.TLS)
+	c.Kind = kind
+	return database, err
 }
 
 // hostPort returns the URL's host and port, or the usual port if the URL has none.
@@ -161,14 +185,6 @@ func (c *Config) setSocket(u *url.URL) error {
 	}
 	c.Network, c.Address = "unix", u.Path
 	return nil
-}
-
-// schemeOf returns the scheme for servers with TLS, or without.
-func schemeOf(scheme string, encrypted bool) string {
-	if encrypted {
-		return strings.Replace(scheme, "redis", "rediss", 1)
-	}
-	return scheme
 }
 
 // verifyingTLS leaves the server's name open: the dial sets it, because it knows the address.
@@ -201,25 +217,29 @@ func (c *Config) setDatabase(number string) error {
 	return nil
 }
 
-// setSettings sets what follows the question mark.
-func (c *Config) setSettings(u *url.URL) error {
-	settings, err := url.ParseQuery(u.RawQuery)
+// settingsOf returns what follows the question mark.
+func settingsOf(u *url.URL) (map[string]string, error) {
+	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return errors.New("the settings must be percent-encoded, and separated by &")
+		return nil, errors.New("the settings must be percent-encoded, and separated by &")
 	}
-	// For Sentinels the first part of the path is the master's name, and the database follows it.
-	inPath := u.Scheme != "unix" && strings.Trim(u.Path, "/") != ""
-	if c.Sentinels != nil {
-		inPath = strings.Contains(u.Path[1:], "/")
-	}
-	// The order of the settings is not kept, so none may depend on another one.
-	for name, values := range settings {
+	settings := make(map[string]string, len(query))
+	for name, values := range query {
 		if len(values) > 1 {
-			return fmt.Errorf("the setting %s is given twice", shown(name))
+			return nil, fmt.Errorf("the setting %s is given twice", shown(name))
 		}
-		// The map has no order, but only db changes the database, so that this is the path's.
+		settings[name] = values[0]
+	}
+	return settings, nil
+}
+
+// setSettings sets what follows the question mark, except what only a Kind has. The order of the settings is not
+// kept, so none may depend on another one.
+func (c *Config) setSettings(settings map[string]string, inPath bool) error {
+	for name, value := range settings {
+		// Only db changes the database, so that this is the path's.
 		before := c.Database
-		if err := c.set(name, values[0]); err != nil {
+		if err := c.set(name, value); err != nil {
 			return err
 		}
 		if name == "db" && inPath && c.Database != before {
@@ -242,32 +262,18 @@ func (c *Config) set(name, value string) (err error) {
 	case "client_name":
 		c.ClientName = value
 	case "dial_timeout":
-		return duration(name, value, &c.DialTimeout)
+		c.DialTimeout, err = node.Duration(name, value)
 	case "hard_timeout":
-		return duration(name, value, &c.HardTimeout)
+		c.HardTimeout, err = node.Duration(name, value)
 	case "proxied":
 		if value != "true" && value != "false" {
 			return errors.New("the setting proxied must be true or false")
 		}
 		c.Proxied = value == "true"
 	default:
-		if c.Sentinels == nil {
-			return fmt.Errorf("unknown setting %s", shown(name))
-		}
-		return c.Sentinels.set(name, value)
+		return fmt.Errorf("unknown setting %s", shown(name))
 	}
-	return nil
-}
-
-// duration sets a setting that is a duration.
-func duration(name, value string, to *time.Duration) error {
-	d, err := time.ParseDuration(value)
-	// Zero in a Config means the default, which is not what the URL says.
-	if err != nil || d == 0 {
-		return fmt.Errorf("the setting %s must be a duration of %v to %v, as in 1.5s", name, minWait, maxWait)
-	}
-	*to = d
-	return nil
+	return err
 }
 
 // shown quotes the name of a setting unless it does not look like one: it may be a part of a
@@ -278,50 +284,4 @@ func shown(name string) string {
 		return "(name not shown)"
 	}
 	return strconv.Quote(name)
-}
-
-// errIsURL rejects a URL in place of an address or a name. It does not show the URL, which may
-// contain a password.
-var errIsURL = errors.New(`contains "@" or "://" (value not shown: for a URL use OpenURL)`)
-
-// notShown replaces such a URL in texts.
-const notShown = "(not shown: URL in place of an address)"
-
-// notURL returns an error if a value looks like a URL. The error names the setting and not the
-// value.
-func notURL(setting, value string) error {
-	if strings.Contains(value, "@") || strings.Contains(value, "://") {
-		return fmt.Errorf("%s %w", setting, errIsURL)
-	}
-	return nil
-}
-
-// checkURLs rejects URLs among the addresses. The absolute path of a socket may contain "@",
-// which also marks the abstract namespace of Linux.
-func (c Config) checkURLs() error {
-	address := c.Address
-	if c.Network == "unix" {
-		address = strings.TrimPrefix(address, "@")
-		if strings.HasPrefix(address, "/") {
-			address = strings.ReplaceAll(address, "@", "")
-		}
-	}
-	// The first error is enough: a URL in the wrong place is one mistake.
-	err := notURL("Address", address)
-	for _, a := range c.Cluster {
-		err = cmp.Or(err, notURL("Cluster", a))
-	}
-	return cmp.Or(err, c.Sentinels.checkURLs())
-}
-
-// checkURLs refuses settings that may be URLs with a password, which errors and String would show.
-func (s *Sentinels) checkURLs() error {
-	if s == nil {
-		return nil
-	}
-	err := notURL("Sentinels.Master", s.Master)
-	for _, a := range s.Addresses {
-		err = cmp.Or(err, notURL("Sentinels.Addresses", a))
-	}
-	return err
 }

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 func TestAURLIsReadByTheRedisConvention(t *testing.T) {
@@ -47,14 +51,14 @@ func TestAURLIsReadByTheRedisConvention(t *testing.T) {
 
 func TestAURLOfSentinelsNamesThemAllAndTheirMaster(t *testing.T) {
 	for raw, want := range map[string]Config{
-		"redis+sentinel://a/m":              {Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379"}}},
-		"redis+sentinel://a,b:7000,[::1]/m": {Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379", "b:7000", "[::1]:26379"}}},
+		"redis+sentinel://a/m":              {Kind: &sentinel.Config{Master: "m", Addresses: []string{"a:26379"}}},
+		"redis+sentinel://a,b:7000,[::1]/m": {Kind: &sentinel.Config{Master: "m", Addresses: []string{"a:26379", "b:7000", "[::1]:26379"}}},
 		"redis+sentinel://[::1]:1,[::2]:2/m/3?name=n": {
-			Name: "n", Database: 3, Sentinels: &Sentinels{Master: "m", Addresses: []string{"[::1]:1", "[::2]:2"}},
+			Name: "n", Database: 3, Kind: &sentinel.Config{Master: "m", Addresses: []string{"[::1]:1", "[::2]:2"}},
 		},
 		"redis+sentinel://u:p,x%2F@a,b/m?db=3&max_age=2s&sentinel_user=su&sentinel_password=sp%40": {
 			Username: "u", Password: "p,x/", Database: 3,
-			Sentinels: &Sentinels{Master: "m", Addresses: []string{"a:26379", "b:26379"}, MaxAge: 2 * time.Second, Username: "su", Password: "sp@"},
+			Kind: &sentinel.Config{Master: "m", Addresses: []string{"a:26379", "b:26379"}, MaxAge: 2 * time.Second, Username: "su", Password: "sp@"},
 		},
 	} {
 		c, err := ParseURL(raw)
@@ -64,14 +68,14 @@ func TestAURLOfSentinelsNamesThemAllAndTheirMaster(t *testing.T) {
 	c, err := ParseURL("rediss+sentinel://a/m")
 	require.NoError(t, err)
 	require.NotNil(t, c.TLS)
-	require.NotNil(t, c.Sentinels.TLS)
+	require.NotNil(t, c.Kind.(*sentinel.Config).TLS)
 }
 
 func TestAURLOfAClusterNamesSomeOfItsMembers(t *testing.T) {
 	for raw, want := range map[string]Config{
-		"redis+cluster://a":                  {Cluster: []string{"a:6379"}},
-		"redis+cluster://u:p@a,b:7000,[::1]": {Cluster: []string{"a:6379", "b:7000", "[::1]:6379"}, Username: "u", Password: "p"},
-		"redis+cluster://a,b/0?name=n&db=0":  {Cluster: []string{"a:6379", "b:6379"}, Name: "n"},
+		"redis+cluster://a":                  {Kind: &cluster.Config{Addresses: []string{"a:6379"}}},
+		"redis+cluster://u:p@a,b:7000,[::1]": {Kind: &cluster.Config{Addresses: []string{"a:6379", "b:7000", "[::1]:6379"}}, Username: "u", Password: "p"},
+		"redis+cluster://a,b/0?name=n&db=0":  {Kind: &cluster.Config{Addresses: []string{"a:6379", "b:6379"}}, Name: "n"},
 	} {
 		c, err := ParseURL(raw)
 		require.NoError(t, err, raw)
@@ -146,7 +150,7 @@ func TestAWrongURLIsRefusedWithAReason(t *testing.T) {
 		"redis+sentinel://a,a:26379/m":          "a Sentinel is listed twice",
 		"redis+sentinel://a/m/x":                "the database must be 0 to 2147483647",
 		"redis+sentinel://a/m/1?db=2":           "the path and the setting db name different databases",
-		"redis+sentinel://a/m?max_age=1ms":      "Sentinels.MaxAge is 1ms",
+		"redis+sentinel://a/m?max_age=1ms":      "sentinel.Config.MaxAge is 1ms",
 		"redis+sentinel://a/m?setle=1s":         `unknown setting "setle"`,
 		"redis+cluster://a/1":                   "a Cluster has only database 0",
 		"redis+cluster://a,b?db=1":              "a Cluster has only database 0",
@@ -189,7 +193,7 @@ func FuzzParseURL(f *testing.F) {
 		}
 		require.Contains(t, c.Password, secret)
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", c, c, c), secret)
-		if c.Network != "unix" && c.Sentinels == nil {
+		if c.Network != "unix" && c.Kind == nil {
 			roundTrips(t, raw, c)
 		}
 	})
@@ -207,5 +211,19 @@ func roundTrips(t *testing.T, raw string, c Config) {
 	again, err := ParseURL("redis://" + net.JoinHostPort(url.PathEscape(host), port))
 	if err == nil { // a host of unusual bytes has no other spelling
 		require.Equal(t, c.Address, again.Address)
+	}
+}
+
+// Without the import nothing in the program reads such a URL.
+func TestAURLOfAKindThatIsNotImportedSaysWhatToImport(t *testing.T) {
+	for scheme, folder := range map[string]string{"sentinel": "pool/sentinel", "cluster": "pool/cluster"} {
+		of := node.Schemes["redis+"+scheme]
+		delete(node.Schemes, "redis+"+scheme)
+		for _, plus := range []string{"redis+", "rediss+"} {
+			_, err := ParseURL(plus + scheme + "://a,b/m")
+			require.EqualError(t, err, "pool: the URL of a master: the scheme redis+"+scheme+
+				` needs import _ "github.com/quorumlock/go-redlock/`+folder+`"`)
+		}
+		node.Schemes["redis+"+scheme] = of
 	}
 }

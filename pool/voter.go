@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/node"
 )
 
 // voter is a node as other packages of this module speak to it.
 type voter struct {
 	*Node
-	shape
+	node.Shape
 }
 
 func voterOf(n *Node) voter { return voter{n, n.shape} }
@@ -17,36 +18,40 @@ func voterOf(n *Node) voter { return voter{n, n.shape} }
 var _ command.Voter = voter{}
 
 func init() {
-	command.FromPool = func(node any) command.Voter { return voterOf(node.(*Node)) } //nolint:forcetypeassert // its only use
+	command.FromPool = func(n any) command.Voter { return voterOf(n.(*Node)) } //nolint:forcetypeassert // its only use
+	node.Of = func(n any) (*node.Base, node.Shape) {
+		of, ok := n.(*Node)
+		if !ok {
+			of = n.(voter).Node //nolint:forcetypeassert // there are no others
+		}
+		return of.base, of.shape
+	}
 }
 
 var errTaken = errors.New("pool: it belongs to another Locker: open a node for each Locker")
 
 // Join gives the node to a Locker.
 func (v voter) Join(m *command.Membership) error {
-	switch n := v.Node; {
-	case n.life.Err() != nil:
+	switch b := v.base; {
+	case b.Life.Err() != nil:
 		return ErrClosed
-	case !n.shared.Join(m):
+	case !b.Shared.Join(m):
 		return errTaken
 	}
 	return nil
 }
 
 // Leave reverts Join.
-func (v voter) Leave() { v.shared.Leave() }
+func (v voter) Leave() { v.base.Shared.Leave() }
 
 // WhyNotVoting returns why the node would not vote now, or nil if it would.
-func (v voter) WhyNotVoting() error { return v.state(&Stats{}) }
+func (v voter) WhyNotVoting() error { return v.State(&node.Stats{}) }
 
 // Kind returns what a coordinator must know about the node before it sends anything to it.
-func (v voter) Kind() command.NodeKind {
-	n := v.Node
-	t := command.NodeKind{Cluster: len(n.cfg.Cluster) > 0, Recovery: n.cfg.HardTimeout + n.cfg.DialTimeout}
-	// Only a node behind Sentinels needs longer quarantines: a failover may lose what was granted
-	// shortly before.
-	if s := n.cfg.Sentinels; s != nil {
-		t.MaxAge = s.MaxAge
+func (v voter) Kind() (k command.NodeKind) {
+	if of := v.cfg.Kind; of != nil {
+		k = of.NodeKind().Traits()
 	}
-	return t
+	k.Recovery = v.cfg.HardTimeout + v.cfg.DialTimeout
+	return k
 }

@@ -82,64 +82,21 @@ func TestAnAcquireThatWasAnsweredByAnErrorCountsUntilTheNextVote(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		m.FailWith("SET", "OOM command not allowed")
-		require.Equal(t, command.Failed, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Failed, acquiring("A", longTTL, "k").Outcome(t, n))
 		time.Sleep(time.Minute) // checks succeed
 		require.ErrorContains(t, voterOf(n).WhyNotVoting(), "OOM")
 		m.FailWith("SET", "")
-		require.Equal(t, command.Granted, acquiring("B", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("B", longTTL, "k").Outcome(t, n))
 		require.NoError(t, voterOf(n).WhyNotVoting())
-		require.Equal(t, command.Refused, acquiring("C", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Refused, acquiring("C", longTTL, "k").Outcome(t, n))
 		require.NoError(t, voterOf(n).WhyNotVoting(), "a refusal is a vote")
 
 		m.FailWith("SET", "OOM command not allowed")
-		require.Equal(t, command.Failed, acquiring("D", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Failed, acquiring("D", longTTL, "k").Outcome(t, n))
 		m.FailWith("SET", "")
 		m.Stop()
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Minute)
 		require.NoError(t, voterOf(n).WhyNotVoting(), "another connection knows nothing of it")
-	})
-}
-
-func TestAClusterVotesIfAllItsMastersDo(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *Node) {
-		require.NoError(t, voterOf(n).WhyNotVoting())
-		for _, m := range cl.Masters {
-			m.SetInfo("role", "slave")
-			time.Sleep(time.Minute)
-			require.Error(t, voterOf(n).WhyNotVoting(), m.Name())
-			m.SetInfo("role", "")
-			time.Sleep(time.Minute)
-			require.NoError(t, voterOf(n).WhyNotVoting(), m.Name())
-		}
-		require.NoError(t, n.Close())
-		require.ErrorIs(t, voterOf(n).WhyNotVoting(), ErrClosed)
-	})
-}
-
-func TestAClusterWithoutASlotMapDoesNotVote(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cl := fakeredis.NewCluster("c", 3, command.Slot)
-		defer cl.Close()
-		for _, m := range cl.Masters {
-			m.Stop()
-		}
-		n := openedCluster(t, cl, nil)
-		defer n.Close()
-		time.Sleep(time.Minute)
-		err := voterOf(n).WhyNotVoting()
-		require.Error(t, err)
-		require.NotErrorIs(t, err, server.ErrConnecting)
-	})
-}
-
-func TestANodeWhoseSentinelsAreSilentDoesNotVote(t *testing.T) {
-	behindSentinels(t, nil, func(t *testing.T, h *group, n *Node) {
-		require.NoError(t, voterOf(n).WhyNotVoting())
-		for _, s := range h.sentinels[:2] {
-			s.Stop()
-		}
-		time.Sleep(2 * extraQuarantine)
-		require.ErrorIs(t, voterOf(n).WhyNotVoting(), command.ErrUnfit)
 	})
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/quorumlock/go-redlock/internal/node"
 )
 
 // wrapConfig returns the Config of a wrapped pool, with a placeholder for the address, which the
 // pool knows alone.
 func wrapConfig(p *redis.Pool, cfg Config) (Config, error) {
-	if err := notURL("the name", cfg.Name); err != nil {
+	if err := node.NotURL("the name", cfg.Name); err != nil {
 		return Config{}, fmt.Errorf("pool: Wrap: %w", err)
 	}
 	switch {
@@ -30,5 +32,5 @@ func wrapConfig(p *redis.Pool, cfg Config) (Config, error) {
 // dials reports whether the Config has a field that says how to dial.
 func (c Config) dials() bool {
 	return c.Network != "" || c.Address != "" || c.Username != "" || c.Password != "" || c.Credentials != nil ||
-		c.TLS != nil || c.Dial != nil || c.Sentinels != nil || len(c.Cluster) > 0
+		c.TLS != nil || c.Dial != nil || c.Kind != nil
 }

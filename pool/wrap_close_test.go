@@ -11,8 +11,8 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/node"
 )
 
 // closing is a connection of a service whose Close must not be called twice.
@@ -42,8 +42,8 @@ func TestAConnectionOfAWrappedPoolIsClosedOnce(t *testing.T) {
 		}
 		n, err := Wrap(&redis.Pool{DialContext: dial}, Config{Name: "n1", Clock: clock.Runtime()})
 		require.NoError(t, err)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
-		servers, err := door.ServersOf(t.Context(), n)
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
+		servers, err := node.ServersOf(t.Context(), n)
 		require.NoError(t, err)
 		own, err := servers.All[0].Dial(t.Context()) // as the doctor does
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestAConnectionOfAWrappedPoolIsClosedOnce(t *testing.T) {
 		m.Stop()
 		require.NoError(t, m.Restart(true))
 		time.Sleep(time.Second)
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.NoError(t, n.Close())
 		require.Len(t, all, 3)
 		for _, c := range all {

@@ -15,6 +15,8 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // servicePool is a pool as services have it, with a read timeout and a name.
@@ -55,28 +57,28 @@ func TestAWrappedPoolsNodeServesAsAnyOther(t *testing.T) {
 		require.Equal(t, "wrapped", n.String())
 		var calls []*call
 		for range 200 {
-			calls = append(calls, acquiring("A", longTTL, "k").on(n), releasing("A", "k").on(n))
+			calls = append(calls, acquiring("A", longTTL, "k").On(n), releasing("A", "k").On(n))
 		}
 		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
 		require.Positive(t, n.Stats().Writes)
 
 		// The pool's read timeout of 1 s is for its own commands.
 		time.Sleep(time.Hour)
 		m.Freeze()
-		c := acquiring("A", longTTL, "k").on(n)
+		c := acquiring("A", longTTL, "k").On(n)
 		time.Sleep(4 * time.Second)
 		m.Unfreeze()
-		require.Equal(t, command.Granted, c.reply(t).Outcome)
+		require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		require.Equal(t, int64(1), n.Stats().Dials)
 
 		// The connection is redialled and the old one is killed, as with any other node.
 		only(t, m).HoldRequests()
-		orphan := acquiring("B", longTTL, "l").on(n)
-		undo := releasing("B", "l").within(n, longTTL).on(n)
-		require.Equal(t, command.Unknown, orphan.reply(t).Outcome)
-		require.Equal(t, command.Unknown, undo.reply(t).Outcome, "it was written twice")
+		orphan := acquiring("B", longTTL, "l").On(n)
+		undo := releasing("B", "l").Within(n, longTTL).On(n)
+		require.Equal(t, command.Unknown, orphan.Reply(t).Outcome)
+		require.Equal(t, command.Unknown, undo.Reply(t).Outcome, "it was written twice")
 		require.Equal(t, 1, count(m, "CLIENT KILL"))
 	})
 }
@@ -96,7 +98,7 @@ func TestAWrappedPoolIsNotTouched(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, p.ActiveCount())
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		require.Equal(t, []string{"k"}, m.Keys(), "in database 0")
 		require.Equal(t, 1, p.ActiveCount())
 		require.Equal(t, 2, m.Connections())
@@ -134,11 +136,11 @@ func TestAWrappedPoolsDatabaseHasToBeSaid(t *testing.T) {
 		silent, err := Wrap(onDatabase2(m), Config{Name: "n1", Clock: clock.Runtime()})
 		require.NoError(t, err)
 		defer silent.Close()
-		requireUnfit(t, pinging().on(silent).reply(t), "n1 is used on database 2", "WithDatabase")
+		requireUnfit(t, pinging().On(silent).Reply(t), "n1 is used on database 2", "WithDatabase")
 		n, err := Wrap(onDatabase2(m), Config{Name: "n1", Clock: clock.Runtime(), Database: 2})
 		require.NoError(t, err)
 		defer n.Close()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }
 
@@ -160,7 +162,7 @@ func TestAWrappedPoolsDialErrorIsReported(t *testing.T) {
 		"nothing":         {Dial: func() (redis.Conn, error) { return nil, nil }}, //nolint:nilnil // what must not be
 	} {
 		wrapping(t, func(*fakeredis.Master) *redis.Pool { return p }, func(t *testing.T, _ *fakeredis.Master, _ *redis.Pool, n *Node) {
-			r := acquiring("A", longTTL, "k").on(n).reply(t)
+			r := acquiring("A", longTTL, "k").On(n).Reply(t)
 			requireUnsent(t, r)
 			require.ErrorContains(t, r.Err, map[string]string{
 				"an error": "no route to the moon", "its own timeout": "deadline exceeded", "nothing": "neither a connection nor an error",
@@ -193,7 +195,7 @@ func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 		n, err := Wrap(service, Config{Name: "n", Clock: clock.Runtime(), DialTimeout: time.Second})
 		require.NoError(t, err)
 		began := time.Now()
-		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		r := acquiring("A", longTTL, "k").On(n).Reply(t)
 		requireUnsent(t, r)
 		require.Equal(t, time.Second, time.Since(began))
 		require.ErrorContains(t, r.Err, "the wrapped pool's dial did not return in time")
@@ -201,7 +203,7 @@ func TestHangingDialsAreCountedAndBounded(t *testing.T) {
 
 		time.Sleep(time.Hour)
 		require.Equal(t, int64(8), n.Stats().HangingDials)
-		require.ErrorContains(t, acquiring("A", longTTL, "k").on(n).reply(t).Err, "8 dials of the wrapped pool are hanging")
+		require.ErrorContains(t, acquiring("A", longTTL, "k").On(n).Reply(t).Err, "8 dials of the wrapped pool are hanging")
 
 		began = time.Now()
 		require.NoError(t, n.Close())
@@ -230,7 +232,7 @@ func TestANodeRecoversFromHangingDials(t *testing.T) {
 		require.Positive(t, n.Stats().HangingDials)
 		m.Unfreeze()
 		time.Sleep(10 * time.Second)
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		require.Zero(t, n.Stats().HangingDials)
 		require.Equal(t, 1, m.Connections())
 	})
@@ -265,7 +267,7 @@ func TestAConnectionWithoutTimeoutsIsAFailedDial(t *testing.T) {
 		}
 		return p
 	}, func(t *testing.T, m *fakeredis.Master, _ *redis.Pool, n *Node) {
-		r := acquiring("A", longTTL, "k").on(n).reply(t)
+		r := acquiring("A", longTTL, "k").On(n).Reply(t)
 		requireUnsent(t, r)
 		require.ErrorContains(t, r.Err, "does not support ConnWithTimeout")
 		synctest.Wait()
@@ -294,8 +296,8 @@ func TestTheConfigOfAWrappedPoolDoesNotSayHowToDial(t *testing.T) {
 		"credentials": {Credentials: func(context.Context) (string, string, error) { return "", "", nil }},
 		"TLS":         {TLS: func(context.Context) (*tls.Config, error) { return nil, nil }},
 		"dial":        {Dial: dialNothing},
-		"Sentinels":   {Sentinels: &Sentinels{}},
-		"Cluster":     {Cluster: []string{"h:1"}},
+		"Sentinels":   {Kind: &sentinel.Config{}},
+		"Cluster":     {Kind: &cluster.Config{Addresses: []string{"h:1"}}},
 	} {
 		cfg.Name = "n"
 		_, err := Wrap(p, cfg)
@@ -333,10 +335,10 @@ func TestAServicesConnectionMaySendAtOnceAndKeepTheArguments(t *testing.T) {
 	wrapping(t, sending, func(t *testing.T, _ *fakeredis.Master, _ *redis.Pool, n *Node) {
 		var calls []*call
 		for _, key := range []string{"a", "b", "c"} {
-			calls = append(calls, acquiring("token of "+key, longTTL, key).on(n))
+			calls = append(calls, acquiring("token of "+key, longTTL, key).On(n))
 		}
 		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
 		require.Zero(t, n.Stats().Violations)
 		last := kept[len(kept)-3:]

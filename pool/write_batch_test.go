@@ -16,14 +16,14 @@ import (
 // A release and the next waiter's acquire go out in one write, in this order.
 func TestTwoCommandsThatAreSubmittedTogetherShareOneWrite(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, acquiring("one", longTTL, "a").on(n).reply(t).Outcome)
-		require.Equal(t, command.Refused, releasing("other", "a").on(n).reply(t).Outcome) // its script is loaded from now on
+		require.Equal(t, command.Granted, acquiring("one", longTTL, "a").On(n).Reply(t).Outcome)
+		require.Equal(t, command.Refused, releasing("other", "a").On(n).Reply(t).Outcome) // its script is loaded from now on
 		before := n.Stats()
 		for range 50 {
 			first, second := releasing("one", "a"), acquiring("one", longTTL, "a")
 			require.NoError(t, voterOf(n).Submit(&first.Command, &second.Command))
-			require.Equal(t, command.Granted, first.reply(t).Outcome)
-			require.Equal(t, command.Granted, second.reply(t).Outcome)
+			require.Equal(t, command.Granted, first.Reply(t).Outcome)
+			require.Equal(t, command.Granted, second.Reply(t).Outcome)
 		}
 		require.Equal(t, int64(100), n.Stats().Written-before.Written)
 		require.Equal(t, int64(50), n.Stats().Writes-before.Writes)
@@ -35,7 +35,7 @@ func TestTwoCommandsThatAreSubmittedTogetherShareOneWrite(t *testing.T) {
 func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 	const callers, each = 64, 50
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Refused, releasing("A", "k").outcome(t, n)) // its script is loaded from now on
+		require.Equal(t, command.Refused, releasing("A", "k").Outcome(t, n)) // its script is loaded from now on
 		m.SetDelay(time.Millisecond)
 		before, repliesBefore := n.Stats(), answers(n)
 		var g sync.WaitGroup
@@ -44,10 +44,10 @@ func TestCommandsOfManyCallersShareWrites(t *testing.T) {
 				key := fmt.Sprint("k", i)
 				for j := range each {
 					token := fmt.Sprint(i, "-", j)
-					if r := <-acquiring(token, longTTL, key).on(n).answered; r.Outcome != command.Granted {
+					if r := <-acquiring(token, longTTL, key).On(n).Answers; r.Outcome != command.Granted {
 						t.Error(r)
 					}
-					if r := <-releasing(token, key).on(n).answered; r.Outcome != command.Granted {
+					if r := <-releasing(token, key).On(n).Answers; r.Outcome != command.Granted {
 						t.Error(r)
 					}
 				}
@@ -75,12 +75,12 @@ func frozenAt(mute <-chan struct{}) fake {
 // A command that waits behind a full socket can still be cancelled.
 func TestWhatIsBehindAFullSocketIsNotSent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		stuff(n)
 		var calls []*call
 		for range 10 {
-			calls = append(calls, pinging().on(n))
+			calls = append(calls, pinging().On(n))
 		}
 		synctest.Wait()
 		for _, c := range calls {
@@ -93,21 +93,21 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
 		require.Equal(t, Stats{Connected: 1, Dials: 1}, n.Stats())
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		require.Equal(t, Stats{Connected: 1, Dials: 1, Written: 1, Writes: 1}, n.Stats())
 		require.Equal(t, int64(1), answers(n))
 
 		m.Freeze()
 		stuck := stuff(n)
 		for range 3 {
-			pinging().on(n)
+			pinging().On(n)
 		}
 		synctest.Wait()
 		s := n.Stats()
 		require.Equal(t, 3, s.Queued)
 		require.Equal(t, int64(1), answers(n))
 		m.Unfreeze()
-		stuck.reply(t)
+		stuck.Reply(t)
 		synctest.Wait()
 		require.Equal(t, int64(6), answers(n), "also to the loading of a script")
 		require.Equal(t, int64(6), n.Stats().Written)

@@ -19,20 +19,20 @@ import (
 // The commands on it are Unknown, and only undos are sent twice.
 func TestABlackHoleCostsOneHardTimeout(t *testing.T) {
 	lossy(t, func(t *testing.T, m *fakeredis.Master, n *Node, swallow *atomic.Bool) {
-		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
 		m.ForgetLog()
 		swallow.Store(true)
 		began := time.Now()
-		acquire, undo := acquiring("B", longTTL, "l").on(n), releasing("A", "k").within(n, longTTL).on(n)
+		acquire, undo := acquiring("B", longTTL, "l").On(n), releasing("A", "k").Within(n, longTTL).On(n)
 		synctest.Wait()
 		swallow.Store(false) // on the next connection
-		r := acquire.reply(t)
+		r := acquire.Reply(t)
 		require.Equal(t, command.Unknown, r.Outcome)
 		require.ErrorIs(t, r.Err, ErrSilent)
 		require.LessOrEqual(t, time.Since(began), n.cfg.HardTimeout*5/4)
-		require.Equal(t, command.Granted, undo.reply(t).Outcome, "over the next connection")
+		require.Equal(t, command.Granted, undo.Reply(t).Outcome, "over the next connection")
 		require.Less(t, time.Since(began), n.cfg.HardTimeout*5/4+time.Second)
 		require.Zero(t, count(m, "SET"))
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	})
 }

@@ -21,7 +21,7 @@ import (
 
 // stuff fills the connection to a frozen master until the writer is stuck in a write.
 func stuff(n *Node) *call {
-	c := inspecting(strings.Repeat("x", 2*pipenet.Buffer)).on(n)
+	c := inspecting(strings.Repeat("x", 2*pipenet.Buffer)).On(n)
 	synctest.Wait()
 	return c
 }
@@ -30,7 +30,7 @@ func stuff(n *Node) *call {
 func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 	const callers, each, queue = 512, 10, 1000
 	inBubble(t, func(c *Config) { c.Queue = queue }, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		began := time.Now()
 		var full, open atomic.Int64
@@ -40,14 +40,14 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 		for i := range callers {
 			g.Go(func() {
 				for j := range each {
-					c := acquiring(fmt.Sprint(i, j), longTTL, name).on(n)
-					if c.pending() {
+					c := acquiring(fmt.Sprint(i, j), longTTL, name).On(n)
+					if c.Pending() {
 						open.Add(1)
 						calls.Store(c, nil)
 						continue
 					}
 					full.Add(1)
-					r := <-c.answered
+					r := <-c.Answers
 					if !errors.Is(r.Err, ErrQueueFull) || !r.NotSent || r.Outcome != command.Failed {
 						t.Error(r)
 					}
@@ -62,13 +62,13 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 		require.LessOrEqual(t, open.Load(), int64(queue+maxBatch+2*pipenet.Buffer/len(name)))
 		require.Equal(t, int64(callers*each), full.Load()+open.Load())
 
-		undo := releasing("0 0", name).on(n)
-		require.True(t, undo.pending(), "an undo is taken also when the queue is full")
+		undo := releasing("0 0", name).On(n)
+		require.True(t, undo.Pending(), "an undo is taken also when the queue is full")
 
 		m.Unfreeze()
 		granted := 0
 		calls.Range(func(c, _ any) bool {
-			switch r := c.(*call).reply(t); r.Outcome {
+			switch r := c.(*call).Reply(t); r.Outcome {
 			case command.Granted:
 				granted++
 			default:
@@ -77,7 +77,7 @@ func TestSubmitNeverWaitsForAFrozenNode(t *testing.T) {
 			return true
 		})
 		require.Equal(t, 1, granted)
-		undo.reply(t)
+		undo.Reply(t)
 		require.Zero(t, n.Stats().Queued)
 		require.Equal(t, int64(1), n.Stats().Dials)
 	})
@@ -95,21 +95,21 @@ func TestAFrozenNodeKeepsNoMoreThanABatchInItsBuffer(t *testing.T) {
 		}
 	}
 	inBubble(t, measured, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		first := stuff(n)
 		name := strings.Repeat("n", 100_000)
 		var calls []*call
 		for range 60 {
-			calls = append(calls, inspecting(name).on(n))
+			calls = append(calls, inspecting(name).On(n))
 		}
 		synctest.Wait()
 		require.Equal(t, len(calls), n.Stats().Queued, "they wait where they can be given up")
 		require.Less(t, largest.Load(), int64(most))
 		m.Unfreeze()
-		first.reply(t)
+		first.Reply(t)
 		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
 		synctest.Wait()
 		require.Greater(t, largest.Load(), int64(most/3), "what waits goes out together")
@@ -160,12 +160,12 @@ func stuckIn(t *testing.T, network, key string) {
 	n, err := Open(cfg)
 	require.NoError(t, err)
 	defer n.Close()
-	require.Equal(t, command.Granted, pinging().outcome(t, n))
+	require.Equal(t, command.Granted, pinging().Outcome(t, n))
 	done := make(chan []*call, 1) // the goroutine ends also if the test has failed
 	go func() {
 		var calls []*call
 		for range max(1, min(5000, 12<<20/len(key))) {
-			calls = append(calls, inspecting(key).on(n))
+			calls = append(calls, inspecting(key).On(n))
 		}
 		done <- calls
 	}()
@@ -173,7 +173,7 @@ func stuckIn(t *testing.T, network, key string) {
 	case calls := <-done:
 		close(mute)
 		for _, c := range calls {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
 	case <-time.After(time.Minute):
@@ -184,17 +184,17 @@ func stuckIn(t *testing.T, network, key string) {
 
 func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		began := time.Now()
 		calls := oneOfEach()
 		delete(calls, "release") // undos are kept
 		delete(calls, "shorten")
 		for _, c := range calls {
-			c.on(n)
+			c.On(n)
 		}
 		for name, c := range calls {
-			r := c.reply(t)
+			r := c.Reply(t)
 			require.Equal(t, command.Unknown, r.Outcome, name)
 			require.ErrorIs(t, r.Err, ErrSilent)
 			require.False(t, r.NotSent)
@@ -205,7 +205,7 @@ func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 		// From now on no caller waits for a silent node.
 		for range 100 {
 			began = time.Now()
-			r := acquiring("B", longTTL, "l").on(n).reply(t)
+			r := acquiring("B", longTTL, "l").On(n).Reply(t)
 			requireUnsent(t, r)
 			require.Zero(t, time.Since(began))
 			if !errors.Is(r.Err, ErrSilent) {
@@ -213,12 +213,12 @@ func TestASilentConnectionIsClosedAndAllOnItIsUnknown(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		require.ErrorContains(t, acquiring("B", longTTL, "l").on(n).reply(t).Err, "the handshake took longer")
+		require.ErrorContains(t, acquiring("B", longTTL, "l").On(n).Reply(t).Err, "the handshake took longer")
 		require.Zero(t, n.Stats().Connected)
 
 		m.Unfreeze()
 		time.Sleep(6 * time.Second)
-		require.Equal(t, command.Granted, acquiring("C", longTTL, "l").outcome(t, n))
+		require.Equal(t, command.Granted, acquiring("C", longTTL, "l").Outcome(t, n))
 	})
 }
 
@@ -231,11 +231,11 @@ func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
 		for range 3 {
 			var calls []*call
 			for range 20 {
-				calls = append(calls, pinging().on(n))
+				calls = append(calls, pinging().On(n))
 				time.Sleep(time.Second)
 			}
 			for _, c := range calls {
-				require.Equal(t, command.Granted, c.reply(t).Outcome)
+				require.Equal(t, command.Granted, c.Reply(t).Outcome)
 			}
 			time.Sleep(time.Minute)
 		}
@@ -247,7 +247,7 @@ func TestASlowNodeIsNotTakenForASilentOne(t *testing.T) {
 func TestAnIdleConnectionIsNotTakenForASilentOne(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
 		for range 10 {
-			require.Equal(t, command.Granted, pinging().outcome(t, n))
+			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			time.Sleep(time.Hour)
 		}
 		require.Equal(t, int64(1), n.Stats().Dials)
@@ -256,44 +256,44 @@ func TestAnIdleConnectionIsNotTakenForASilentOne(t *testing.T) {
 
 func TestACommandPastItsNotAfterInstantIsDroppedUnsent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
-		stale := acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
-		fresh := acquiring("fresh", longTTL, "k").within(n, 3*time.Second).on(n)
+		stale := acquiring("stale", longTTL, "k").Within(n, time.Second).On(n)
+		fresh := acquiring("fresh", longTTL, "k").Within(n, 3*time.Second).On(n)
 		for range 2 * maxBatch { // more than a batch of cancelled commands
-			acquiring("stale", longTTL, "k").within(n, time.Second).on(n)
+			acquiring("stale", longTTL, "k").Within(n, time.Second).On(n)
 		}
-		last := acquiring("last", longTTL, "l").on(n)
+		last := acquiring("last", longTTL, "l").On(n)
 		time.Sleep(time.Second)
 		m.Unfreeze()
-		stuck.reply(t)
-		r := stale.reply(t)
+		stuck.Reply(t)
+		r := stale.Reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, command.ErrExpired)
-		require.Equal(t, command.Granted, fresh.reply(t).Outcome)
-		require.Equal(t, command.Granted, last.reply(t).Outcome)
+		require.Equal(t, command.Granted, fresh.Reply(t).Outcome)
+		require.Equal(t, command.Granted, last.Reply(t).Outcome)
 		require.Equal(t, 2, count(m, "SET"))
 	})
 }
 
 func TestACommandThatWasGivenUpIsNeverWritten(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		m.Freeze()
 		stuck := stuff(n)
-		given, other := acquiring("A", longTTL, "k").on(n), acquiring("B", longTTL, "k").on(n)
+		given, other := acquiring("A", longTTL, "k").On(n), acquiring("B", longTTL, "k").On(n)
 		require.True(t, given.Cancel(), "unsent")
 		m.Unfreeze()
-		stuck.reply(t)
-		r := given.reply(t)
+		stuck.Reply(t)
+		r := given.Reply(t)
 		requireUnsent(t, r)
 		require.ErrorIs(t, r.Err, command.ErrGivenUp)
-		require.Equal(t, command.Granted, other.reply(t).Outcome)
+		require.Equal(t, command.Granted, other.Reply(t).Outcome)
 		require.Equal(t, 1, count(m, "SET"))
 
 		done := acquiring("C", longTTL, "l")
-		require.Equal(t, command.Granted, done.outcome(t, n))
+		require.Equal(t, command.Granted, done.Outcome(t, n))
 		require.False(t, done.Cancel())
 	})
 }
@@ -305,7 +305,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 	for _, freeze := range []time.Duration{time.Second, 20 * time.Second} {
 		for _, after := range []int64{1, 57} {
 			inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-				require.Equal(t, command.Granted, pinging().outcome(t, n))
+				require.Equal(t, command.Granted, pinging().Outcome(t, n))
 				var seen atomic.Int64
 				m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
 					if cmd == "SET" && seen.Add(1) == after {
@@ -316,7 +316,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 				var acquires, undos []*call
 				for i := range pairs {
 					key, token := fmt.Sprint("k", i), fmt.Sprint("t", i)
-					acquires = append(acquires, acquiring(token, longTTL, key).on(n))
+					acquires = append(acquires, acquiring(token, longTTL, key).On(n))
 					if i%3 == 0 {
 						synctest.Wait()
 					}
@@ -324,7 +324,7 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 				time.Sleep(500 * time.Millisecond) // the node timeout: a caller without an answer sends undos
 				for i, c := range acquires {
 					if !c.Cancel() {
-						undos = append(undos, releasing(c.Token(), c.Keys[0]).within(n, longTTL).on(n))
+						undos = append(undos, releasing(c.Token(), c.Keys[0]).Within(n, longTTL).On(n))
 					}
 					if i%5 == 0 {
 						synctest.Wait()
@@ -333,10 +333,10 @@ func TestABurstThatANodeFrozeInLeavesNoKey(t *testing.T) {
 				time.Sleep(freeze)
 				m.Unfreeze()
 				for _, c := range undos {
-					c.reply(t)
+					c.Reply(t)
 				}
 				for _, c := range acquires {
-					c.reply(t)
+					c.Reply(t)
 				}
 				synctest.Wait()
 				require.Empty(t, m.Keys(), "frozen for %v after %d", freeze, after)

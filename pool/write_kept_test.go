@@ -26,13 +26,13 @@ func TestAConnectionKeepsNoCommandOfABurst(t *testing.T) {
 			}
 			together(n, all...)
 			for _, c := range all {
-				require.Equal(t, command.Granted, c.reply(t).Outcome)
+				require.Equal(t, command.Granted, c.Reply(t).Outcome)
 			}
 		}
 		burst(func(token, key string) *call { return acquiring(token, longTTL, key) })
 		burst(func(token, key string) *call { return extending(token, longTTL, key) })
 		burst(func(token, key string) *call { return announcing(token, key) })
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		synctest.Wait()
 		runtime.GC()
 		kept := 0

@@ -20,14 +20,14 @@ import (
 // What was cancelled meanwhile is never sent, and all else is answered once the peer continues.
 func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		synctest.Wait()
 		m.Freeze()
 		before := n.Stats()
 		var kept, given []*call
 		unsent := 0
 		for range 2000 { // in two seconds
-			kept, given = append(kept, pinging().on(n)), append(given, pinging().on(n))
+			kept, given = append(kept, pinging().On(n)), append(given, pinging().On(n))
 			time.Sleep(time.Millisecond)
 			if given[len(given)-1].Cancel() {
 				unsent++
@@ -39,17 +39,17 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 		began := time.Now()
 		m.Unfreeze()
 		for _, c := range kept {
-			require.Equal(t, command.Granted, c.reply(t).Outcome)
+			require.Equal(t, command.Granted, c.Reply(t).Outcome)
 		}
 		require.LessOrEqual(t, time.Since(began), 10*time.Millisecond, "the longest pause")
 		for _, c := range given {
-			c.reply(t)
+			c.Reply(t)
 		}
 		synctest.Wait()
 		require.Less(t, n.Stats().Written-before.Written, int64(len(kept)+len(given)-unsent+1))
 		synctest.Wait()
 		began = time.Now()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.Zero(t, time.Since(began), "it has answered since")
 	})
 }
@@ -58,16 +58,16 @@ func TestLittleIsWrittenToASilentPeer(t *testing.T) {
 // written do not count.
 func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		synctest.Wait()
 		for range 2 * batchThreshold {
 			c := pinging()
 			c.Cancel()
-			require.Equal(t, command.Failed, c.outcome(t, n))
+			require.Equal(t, command.Failed, c.Outcome(t, n))
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		require.Zero(t, time.Since(began))
 	})
 }
@@ -76,7 +76,7 @@ func TestAPeerThatWasAskedNothingIsNotTakenForSilent(t *testing.T) {
 // first, and not at all once answers arrive.
 func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
-		require.Equal(t, command.Granted, pinging().outcome(t, n))
+		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		const far = 200 * time.Millisecond // four times the silence after which the writer pauses
 		m.SetDelay(far)
 		took := make([]time.Duration, 1000)
@@ -84,7 +84,7 @@ func TestAFarPeerIsWrittenToAtOnce(t *testing.T) {
 		for i := range took {
 			all.Go(func() {
 				began := time.Now()
-				assert.Equal(t, command.Granted, pinging().outcome(t, n))
+				assert.Equal(t, command.Granted, pinging().Outcome(t, n))
 				took[i] = time.Since(began)
 			})
 			time.Sleep(time.Millisecond)

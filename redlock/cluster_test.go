@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
 )
 
 // onClusters runs a test in a bubble on n Clusters of three masters.
@@ -34,7 +35,7 @@ func clusterClient(t *testing.T, clusters []*fakeredis.Cluster, opts ...Option) 
 	t.Helper()
 	var nodes []*pool.Node
 	for i, c := range clusters {
-		n, err := pool.Open(pool.Config{Name: "n" + strconv.Itoa(i+1), Cluster: c.Addresses(), Dial: c.Dial, Clock: clock.Runtime()})
+		n, err := pool.Open(pool.Config{Name: "n" + strconv.Itoa(i+1), Kind: &cluster.Config{Addresses: c.Addresses()}, Dial: c.Dial, Clock: clock.Runtime()})
 		require.NoError(t, err)
 		nodes = append(nodes, n)
 	}

@@ -10,10 +10,11 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 func TestNodesBehindSentinelsNeedTheGuard(t *testing.T) {
-	n, err := pool.Open(pool.Config{Name: "orders", Sentinels: &pool.Sentinels{Master: "m", Addresses: []string{"127.0.0.1:1"}}})
+	n, err := pool.Open(pool.Config{Name: "orders", Kind: &sentinel.Config{Master: "m", Addresses: []string{"127.0.0.1:1"}}})
 	require.NoError(t, err)
 	defer n.Close()
 	_, err = New([]*pool.Node{n})

@@ -20,6 +20,8 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 	"github.com/quorumlock/go-redlock/redlock"
 )
 
@@ -672,7 +674,7 @@ func TestARepairTouchesNoKeyOfAnotherAndNoNodeInQuarantine(t *testing.T) {
 // Nodes behind Sentinels, and Clusters.
 
 func TestANodeBehindSentinelsNeedsTheGuard(t *testing.T) {
-	n, err := pool.Open(pool.Config{Name: "orders", Sentinels: &pool.Sentinels{Master: "m", Addresses: []string{"127.0.0.1:1"}}})
+	n, err := pool.Open(pool.Config{Name: "orders", Kind: &sentinel.Config{Master: "m", Addresses: []string{"127.0.0.1:1"}}})
 	require.NoError(t, err)
 	defer n.Close()
 	_, err = redlock.New([]*pool.Node{n})
@@ -690,11 +692,11 @@ type sentinels struct {
 func (w *sentinels) client(t *testing.T, partitioned bool) *redlock.Locker {
 	t.Helper()
 	c := clock.Runtime()
-	follow := &pool.Sentinels{Master: "m"}
+	follow := &sentinel.Config{Master: "m"}
 	for _, sentinel := range w.all {
 		follow.Addresses = append(follow.Addresses, sentinel.Addr())
 	}
-	n, err := pool.Open(pool.Config{Name: "node", Sentinels: follow, Clock: c, Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+	n, err := pool.Open(pool.Config{Name: "node", Kind: follow, Clock: c, Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 		for i, server := range []*fakeredis.Master{w.all[0].Master, w.s.masters[0], w.s.masters[1], w.all[1].Master, w.all[2].Master} {
 			if unreachable := partitioned && i > 2 && w.cut.Load(); server.Addr() == address && !unreachable {
 				return server.Dial(ctx, "", "")
@@ -742,7 +744,7 @@ func TestTwoMastersOfANodeBehindSentinelsNeverBothGrant(t *testing.T) {
 
 func TestTheNamesOfALockShareASlotOfACluster(t *testing.T) {
 	unreachable := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("unreachable") }
-	n, err := pool.Open(pool.Config{Name: "cluster", Cluster: []string{"127.0.0.1:1"}, Dial: unreachable})
+	n, err := pool.Open(pool.Config{Name: "cluster", Kind: &cluster.Config{Addresses: []string{"127.0.0.1:1"}}, Dial: unreachable})
 	require.NoError(t, err)
 	_, err = redlock.New([]*pool.Node{n}, redlock.WithRestartGuard(maxTTL))
 	require.ErrorIs(t, err, redlock.ErrInvalid, "a Cluster cannot have the guard")

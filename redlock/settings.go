@@ -206,11 +206,7 @@ func (s *settings) newGuard(nodes []command.Voter) *guard.Settings {
 
 // encrypt sets the TLS configuration of a node and of its Sentinels.
 func (s *settings) encrypt(cfg *pool.Config) {
-	if s.tls == nil {
-		return
-	}
-	cfg.TLS = s.tls
-	if cfg.Sentinels != nil {
-		cfg.Sentinels.TLS = s.tls
+	if s.tls != nil {
+		cfg.SetTLS(s.tls)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // This file has what the tests of nodes behind Sentinels share.
@@ -110,11 +111,11 @@ func client(t *testing.T, groups []*group, v *view, opts ...Option) *Locker {
 	c := clocktest.NewSkewed(clock.Runtime())
 	nodes := make([]*pool.Node, len(groups))
 	for i, g := range groups {
-		s := pool.Sentinels{Master: "m", MaxAge: settleTime}
+		s := sentinel.Config{Master: "m", MaxAge: settleTime}
 		for _, w := range g.sentinels {
 			s.Addresses = append(s.Addresses, w.Addr())
 		}
-		n, err := pool.Open(pool.Config{Name: g.name, Sentinels: &s, Clock: c, Dial: v.dialler(g)})
+		n, err := pool.Open(pool.Config{Name: g.name, Kind: &s, Clock: c, Dial: v.dialler(g)})
 		require.NoError(t, err)
 		nodes[i] = n
 	}

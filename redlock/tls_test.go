@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 func TestNodesOfOpenUseTheTLSConfigurationThatIsGiven(t *testing.T) {
@@ -20,7 +22,7 @@ func TestNodesOfOpenUseTheTLSConfigurationThatIsGiven(t *testing.T) {
 	require.NoError(t, err)
 	configs, err := parseAll([]string{"rediss://a", "rediss+sentinel://b/m", "redis://c"}, set)
 	require.NoError(t, err)
-	for _, get := range []func(context.Context) (*tls.Config, error){configs[0].TLS, configs[1].TLS, configs[1].Sentinels.TLS} {
+	for _, get := range []func(context.Context) (*tls.Config, error){configs[0].TLS, configs[1].TLS, configs[1].Kind.(*sentinel.Config).TLS} {
 		before := asked
 		_, err := get(bg)
 		require.ErrorIs(t, err, errNone)

@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // Config returns the settings of a node that reaches the client's server as the client does. The
@@ -42,7 +44,7 @@ func Config(client redis.UniversalClient) (pool.Config, error) {
 // follows the first one that answers. Username, password and TLS of the Sentinels are those that
 // go-redis sends to them.
 //
-// redlock.New requires WithRestartGuard for such a node (see pool.Sentinels).
+// redlock.New requires WithRestartGuard for such a node (see sentinel.Config).
 func FailoverConfig(options *redis.FailoverOptions) (pool.Config, error) {
 	if options == nil {
 		return pool.Config{}, errors.New("goredisnodes: the FailoverOptions are nil")
@@ -105,7 +107,7 @@ func clusterConfig(o redis.ClusterOptions) (pool.Config, error) {
 		Username: o.Username, Password: o.Password,
 		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
 	})
-	cfg.Cluster = slices.Clone(o.Addrs)
+	cfg.Kind = &cluster.Config{Addresses: slices.Clone(o.Addrs)}
 	return cfg, refuse(cfg, o, func() redis.ClusterOptions {
 		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: slices.Clone(o.Addrs), MaintNotificationsConfig: disabled()})
 		defer func() { _ = c.Close() }() // it has no connections
@@ -121,9 +123,9 @@ func failoverConfig(o redis.FailoverOptions) (pool.Config, error) {
 		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
 	})
 	cfg.Database = o.DB
-	s := &pool.Sentinels{Master: o.MasterName, Addresses: slices.Clone(o.SentinelAddrs), TLS: cfg.TLS}
+	s := &sentinel.Config{Master: o.MasterName, Addresses: slices.Clone(o.SentinelAddrs), TLS: cfg.TLS}
 	s.Username, s.Password = login(o.SentinelUsername, o.SentinelPassword)
-	cfg.Sentinels = s
+	cfg.Kind = s
 	return cfg, refuse(cfg, o, func() redis.FailoverOptions { return redis.FailoverOptions{} }) // as the program wrote them
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // client makes a client that is closed with the test.
@@ -27,7 +29,7 @@ func client(t *testing.T, options *redis.Options) *redis.Client {
 }
 
 // cluster makes a client of a Cluster that is closed with the test.
-func cluster(t *testing.T, options *redis.ClusterOptions) *redis.ClusterClient {
+func clusterClient(t *testing.T, options *redis.ClusterOptions) *redis.ClusterClient {
 	t.Helper()
 	c := redis.NewClusterClient(options)
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
@@ -63,7 +65,7 @@ func TestConfigTakesAUnixSocket(t *testing.T) {
 
 func TestConfigTakesTheSettingsOfACluster(t *testing.T) {
 	addresses := []string{"127.0.0.1:7001", "127.0.0.1:7002"}
-	c := cluster(t, &redis.ClusterOptions{
+	c := clusterClient(t, &redis.ClusterOptions{
 		Addrs: addresses, Username: "app", Password: "secret", ClientName: "billing", DialTimeout: 2 * time.Second,
 		TLSConfig: &tls.Config{ServerName: "redis.internal"},
 	})
@@ -72,7 +74,8 @@ func TestConfigTakesTheSettingsOfACluster(t *testing.T) {
 	cfg.TLS = nil
 	addresses[1] = "changed"
 	require.Equal(t, pool.Config{
-		Cluster: []string{"127.0.0.1:7001", "127.0.0.1:7002"}, Username: "app", Password: "secret", ClientName: "billing",
+		Kind:     &cluster.Config{Addresses: []string{"127.0.0.1:7001", "127.0.0.1:7002"}},
+		Username: "app", Password: "secret", ClientName: "billing",
 		DialTimeout: 2 * time.Second,
 	}, cfg)
 }
@@ -88,12 +91,13 @@ func TestFailoverConfigTakesTheSettingsOfAMasterAndOfItsSentinels(t *testing.T) 
 	require.NoError(t, err)
 	options.SentinelAddrs[0] = "changed"
 	require.Equal(t, "redis.internal", tlsOf(t, cfg).ServerName)
-	fromSentinels, err := cfg.Sentinels.TLS(t.Context())
+	behind := cfg.Kind.(*sentinel.Config)
+	fromSentinels, err := behind.TLS(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "redis.internal", fromSentinels.ServerName)
-	cfg.TLS, cfg.Sentinels.TLS = nil, nil
+	cfg.TLS, behind.TLS = nil, nil
 	require.Equal(t, pool.Config{
-		Sentinels: &pool.Sentinels{
+		Kind: &sentinel.Config{
 			Master: "main", Addresses: []string{"127.0.0.1:7001", "127.0.0.1:7002"}, Username: "watcher", Password: "other secret",
 		},
 		Username: "app", Password: "secret", Database: 3, ClientName: "billing", DialTimeout: 2 * time.Second,
@@ -105,7 +109,7 @@ func TestAUserWithoutAPasswordIsNotSentAsInGoRedis(t *testing.T) {
 	cfg, err := FailoverConfig(&redis.FailoverOptions{Username: "app", SentinelUsername: "watcher"})
 	require.NoError(t, err)
 	require.Empty(t, cfg.Username)
-	require.Empty(t, cfg.Sentinels.Username)
+	require.Empty(t, cfg.Kind.(*sentinel.Config).Username)
 	user, password := ask(t, configOf(t, client(t, &redis.Options{CredentialsProvider: func() (string, string) { return "app", "" }})))
 	require.Empty(t, user+password)
 }
@@ -129,7 +133,7 @@ func TestADialerIsUsedAsGoRedisUsesIt(t *testing.T) {
 	require.NoError(t, err)
 	for name, cfg := range map[string]pool.Config{
 		"server":   configOf(t, client(t, &redis.Options{Dialer: dial, TLSConfig: withTLS})),
-		"cluster":  configOf(t, cluster(t, &redis.ClusterOptions{Addrs: []string{"127.0.0.1:7001"}, Dialer: dial, TLSConfig: withTLS})),
+		"cluster":  configOf(t, clusterClient(t, &redis.ClusterOptions{Addrs: []string{"127.0.0.1:7001"}, Dialer: dial, TLSConfig: withTLS})),
 		"failover": failover,
 	} {
 		require.Nil(t, cfg.TLS, name)
@@ -241,7 +245,7 @@ func TestConfigRefusesWhatIsNoClientOfAServerOrACluster(t *testing.T) {
 }
 
 func TestConfigRefusesAClusterWhoseClientsTheProgramMakes(t *testing.T) {
-	_, err := Config(cluster(t, &redis.ClusterOptions{
+	_, err := Config(clusterClient(t, &redis.ClusterOptions{
 		Addrs: []string{"127.0.0.1:7001"}, NewClient: func(o *redis.Options) *redis.Client {
 			o.DB = 1
 			return redis.NewClient(o)
@@ -259,7 +263,7 @@ func TestNoTextContainsAPassword(t *testing.T) {
 		client(t, &redis.Options{Addr: "redis://:" + secret + "@127.0.0.1:7001"}),
 		client(t, &redis.Options{Addr: "redis://:" + secret + "@127.0.0.1:7001", OnConnect: refusedFor}),
 		client(t, &redis.Options{Addr: "127.0.0.1:7001", Password: secret, DialTimeout: time.Hour}),
-		cluster(t, &redis.ClusterOptions{Addrs: []string{"redis://:" + secret + "@127.0.0.1:7001"}, Password: secret, OnConnect: refusedFor}),
+		clusterClient(t, &redis.ClusterOptions{Addrs: []string{"redis://:" + secret + "@127.0.0.1:7001"}, Password: secret, OnConnect: refusedFor}),
 	} {
 		cfg, err := Config(c)
 		nodes, errOfOpen := Open(c)

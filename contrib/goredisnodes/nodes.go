@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
 )
 
 // Nodes are what redlock.New takes.
@@ -61,9 +62,9 @@ func (n Nodes) Close() error {
 func checkDistinct(configs []pool.Config) error {
 	first := make(map[string]int)
 	for i, cfg := range configs {
-		addresses := cfg.Cluster
-		if len(addresses) == 0 {
-			addresses = []string{cfg.Address}
+		addresses := []string{cfg.Address}
+		if of, ok := cfg.Kind.(*cluster.Config); ok {
+			addresses = of.Addresses
 		}
 		for _, address := range addresses {
 			j, seen := first[address]

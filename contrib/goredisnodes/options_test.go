@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // kinds are the options of each kind of client, and what makes settings of them. The options are
@@ -193,7 +195,9 @@ func example(of reflect.Type) (_ reflect.Value, ok bool) {
 // show returns a Config as text, with its password, and with which functions are set.
 func show(cfg pool.Config) string {
 	var text strings.Builder
-	for _, v := range []any{cfg, *orZero(cfg.Sentinels)} {
+	behind, _ := cfg.Kind.(*sentinel.Config)
+	members, _ := cfg.Kind.(*cluster.Config)
+	for _, v := range []any{cfg, *orZero(behind), *orZero(members)} {
 		for i := range reflect.ValueOf(v).NumField() {
 			f := reflect.ValueOf(v).Field(i)
 			switch f.Kind() {

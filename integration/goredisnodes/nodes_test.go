@@ -18,6 +18,7 @@ import (
 	"github.com/quorumlock/go-redlock/contrib/goredisnodes"
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -242,7 +243,7 @@ func TestALockBehindTheSentinelsOfFailoverOptions(t *testing.T) {
 	client := closedWithTheTest(t, redis.NewFailoverClient(options))
 	cfg, err := goredisnodes.FailoverConfig(options)
 	require.NoError(t, err)
-	cfg.Sentinels.MaxAge = maxAge // a failover takes maxTTL longer than that
+	cfg.Kind.(*sentinel.Config).MaxAge = maxAge // a failover takes maxTTL longer than that
 	node, err := pool.Open(cfg)
 	require.NoError(t, err)
 	locker, closeAll := over(t, goredisnodes.Nodes{node}, redlock.WithRestartGuard(maxTTL), redlock.WithNodeTimeout(maxTTL/3))

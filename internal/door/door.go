@@ -35,10 +35,6 @@ var Observe func(locker any, o vote.Observer)
 // Node is a node of a Locker.
 type Node interface{ Name() string }
 
-// ServersOf returns the servers of a *pool.Node, or of a Locker's node: one, or the masters of a Cluster, once
-// its slot map is known. Package pool sets it.
-var ServersOf func(ctx context.Context, node any) (Servers, error)
-
 // Servers are the servers of a node.
 type Servers struct {
 	All []Server

@@ -9,6 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -29,7 +30,7 @@ const (
 // therefore admits nothing that has changed since. The error is the reason of Failed. A node with the guard has
 // one server.
 func Admit(ctx context.Context, n door.Node, g *guard.Settings, found *Diagnosis, until int64) (Admission, error) {
-	servers, err := door.ServersOf(ctx, n)
+	servers, err := node.ServersOf(ctx, n)
 	if err != nil {
 		return Failed, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/wallclock"
 )
@@ -35,7 +36,7 @@ func (q *Question) Node(ctx context.Context, n door.Node) (*Diagnosis, error) {
 	began := q.Clock.Now()
 	soon, cancel := context.WithTimeoutCause(ctx, q.Timeout, command.ErrTimeout)
 	defer cancel()
-	servers, err := door.ServersOf(soon, n)
+	servers, err := node.ServersOf(soon, n)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
@@ -25,7 +26,7 @@ const scanPageSize = 500
 //
 // It ends with ctx, with the node, and when a server does not answer in time. It needs the right to SCAN.
 func Keys(ctx context.Context, n door.Node, pattern string, page func(keys []string) error) error {
-	servers, err := door.ServersOf(ctx, n)
+	servers, err := node.ServersOf(ctx, n)
 	switch {
 	case err != nil:
 		return err

@@ -17,6 +17,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 const (
@@ -100,7 +102,7 @@ func inCluster(t *testing.T, prepare func(cl *fakeredis.Cluster), f func(t *test
 		if prepare != nil {
 			prepare(cl)
 		}
-		n, err := pool.Open(pool.Config{Name: "n1", Dial: refusing(cl.Dial), Clock: clock.Runtime(), Cluster: cl.Addresses()[:1]})
+		n, err := pool.Open(pool.Config{Name: "n1", Dial: refusing(cl.Dial), Clock: clock.Runtime(), Kind: &cluster.Config{Addresses: cl.Addresses()[:1]}})
 		require.NoError(t, err)
 		defer n.Close()
 		synctest.Wait()
@@ -135,15 +137,16 @@ func behindSentinels(t *testing.T, followed int, f func(t *testing.T, s *sentine
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &sentinels{a: fakeredis.New("a"), b: fakeredis.New("b")}
-		cfg := pool.Config{Name: "n1", Dial: s.dial, Clock: clock.Runtime(), Sentinels: &pool.Sentinels{Master: "m", MaxAge: maxAge}}
+		of := &sentinel.Config{Master: "m", MaxAge: maxAge}
+		cfg := pool.Config{Name: "n1", Dial: s.dial, Clock: clock.Runtime(), Kind: of}
 		for i := range 3 {
 			one := fakeredis.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
 			defer one.Close()
 			one.SetMaster("m", s.a.Addr())
 			s.all = append(s.all, one)
-			cfg.Sentinels.Addresses = append(cfg.Sentinels.Addresses, one.Addr())
+			of.Addresses = append(of.Addresses, one.Addr())
 		}
-		cfg.Sentinels.Addresses = cfg.Sentinels.Addresses[:followed]
+		of.Addresses = of.Addresses[:followed]
 		defer s.a.Close()
 		defer s.b.Close()
 		n, err := pool.Open(cfg)

@@ -21,6 +21,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -161,9 +163,9 @@ func (s *servers) open(ph phase, p *peer) *redlock.Locker {
 		if kind := ph.kind; i == 2 && kind != "master" {
 			c.Address = ""
 			if kind == "cluster" {
-				c.Cluster = s.cluster.Addresses()
+				c.Kind = &cluster.Config{Addresses: s.cluster.Addresses()}
 			} else {
-				c.Sentinels = &pool.Sentinels{Master: "m", Addresses: []string{"s1:6379", "s2:6379", "s3:6379"}, MaxAge: time.Second}
+				c.Kind = &sentinel.Config{Master: "m", Addresses: []string{"s1:6379", "s2:6379", "s3:6379"}, MaxAge: time.Second}
 			}
 		}
 		n, err := pool.Open(c)

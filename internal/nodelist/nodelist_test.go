@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/pool"
+	"github.com/quorumlock/go-redlock/pool/cluster"
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 func TestAListOfURLsIsPartedBetweenThemAndNotWithin(t *testing.T) {
@@ -32,16 +34,16 @@ func TestANodeIsListedTwiceUnderOneNameOrWithOneServer(t *testing.T) {
 		c.Name = name
 		return c
 	}
-	behind := pool.Config{Sentinels: &pool.Sentinels{Master: "m", Addresses: []string{"b:1", "a:1"}}}
-	cluster := pool.Config{Cluster: []string{"b:1", "a:1"}}
-	names, err := Names([]pool.Config{named(a, "x"), b, behind, cluster})
+	behind := pool.Config{Kind: &sentinel.Config{Master: "m", Addresses: []string{"b:1", "a:1"}}}
+	whole := pool.Config{Kind: &cluster.Config{Addresses: []string{"b:1", "a:1"}}}
+	names, err := Names([]pool.Config{named(a, "x"), b, behind, whole})
 	require.NoError(t, err)
 	require.Equal(t, []string{"x", "b:1/2", "m@a:1/0", "cluster@a:1"}, names)
 	for want, list := range map[string][]pool.Config{
 		"node a:1/0 is listed twice":       {a, a},
 		"node y is listed twice":           {named(a, "x"), named(a, "y")},
 		"node x is listed twice":           {named(a, "x"), named(b, "x")},
-		"node cluster@a:1 is listed twice": {cluster, cluster},
+		"node cluster@a:1 is listed twice": {whole, whole},
 	} {
 		_, err := Names(list)
 		require.EqualError(t, err, want)

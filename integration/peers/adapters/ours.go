@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	_ "github.com/quorumlock/go-redlock/pool/cluster" // its URLs
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )

@@ -22,6 +22,7 @@ var known = byName("context", "crypto/tls", "crypto/x509", "database/sql", "enco
 	"testing/synctest", "time",
 	"github.com/gomodule/redigo/redis",
 	"github.com/quorumlock/go-redlock/clock", "github.com/quorumlock/go-redlock/contrib/sqlfence", "github.com/quorumlock/go-redlock/pool",
+	"github.com/quorumlock/go-redlock/pool/cluster", "github.com/quorumlock/go-redlock/pool/sentinel",
 	"github.com/quorumlock/go-redlock/internal/command", "github.com/quorumlock/go-redlock/redlock",
 	"github.com/quorumlock/go-redlock/redlock/redlocktest", "github.com/quorumlock/go-redlock/contrib/goredisnodes",
 	"goredis github.com/redis/go-redis/v9", "pgx github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgxpool")

@@ -96,7 +96,7 @@ func check(roots []string) (found, old []finding, summary string, _ error) {
 	}
 	found = append(found, more...)
 	found = append(found, checkLines(pages)...)
-	more, err = checkDocGo([]string{"redlock", "pool", "internal/server"})
+	more, err = checkDocGo([]string{"redlock", "pool", "pool/sentinel", "pool/cluster", "internal/node", "internal/server"})
 	if err != nil {
 		return nil, nil, "", err
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/pool"
+	_ "github.com/quorumlock/go-redlock/pool/cluster" // its URLs
+	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
 
 // NodeList is the list of nodes, and how to reach them.
@@ -35,10 +37,7 @@ func (n NodeList) Configs() ([]pool.Config, error) {
 			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.URLs), err)
 		}
 		if n.TLS != nil && cfg.TLS != nil {
-			cfg.TLS = n.TLS
-			if cfg.Sentinels != nil {
-				cfg.Sentinels.TLS = n.TLS
-			}
+			cfg.SetTLS(n.TLS)
 		}
 		all[i] = cfg
 	}
@@ -86,7 +85,8 @@ func isEncrypted(url string) bool { return strings.HasPrefix(strings.ToLower(url
 // hasPassword reports whether a URL contains a password.
 func hasPassword(url string) bool {
 	cfg, err := pool.ParseURL(url)
-	return err == nil && (cfg.Password != "" || cfg.Sentinels != nil && cfg.Sentinels.Password != "")
+	behind, ok := cfg.Kind.(*sentinel.Config)
+	return err == nil && (cfg.Password != "" || ok && behind.Password != "")
 }
 
 // NodesGiven reports whether a flag says which nodes are meant, or how to reach them.

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/server"
+	"github.com/quorumlock/go-redlock/internal/transport"
+)
+
+// Base is what every node has. It does not change.
+type Base struct {
+	Name        string
+	Settings    *transport.Settings // how its servers are reached; without an address if the kind has others
+	Queue       int                 // bounds the commands that wait to be written to each server
+	Proxied     bool
+	Shared      *server.Shared
+	Life        context.Context // ends with the node
+	Logger      *slog.Logger
+	Log         func(msg string, err error) // logs an event of the node's connections
+	Quarantined func(left time.Duration) error
+}
+
+// Of returns what a *pool.Node, or a Locker's node, is made of. Package pool sets it.
+var Of func(n any) (*Base, Shape)
+
+// ServersOf returns the servers of such a node: see Shape.
+func ServersOf(ctx context.Context, n any) (door.Servers, error) {
+	_, shape := Of(n)
+	return shape.Servers(ctx)
+}
+
+// At returns the settings of a server whose address Sentinels or a slot map named.
+func (b *Base) At(address string) *transport.Settings {
+	s := *b.Settings
+	s.Address = address
+	return &s
+}
+
+// ServerConfig returns the settings of a node's only server. d says where to dial.
+func (b *Base) ServerConfig(d transport.Dialer) *server.Config {
+	return &server.Config{
+		Name: b.Name, Label: b.Name, Settings: b.Settings, Dialer: d, Database: b.Settings.Database, Queue: b.Queue,
+		Proxied: b.Proxied, Shared: b.Shared, Quarantined: b.Quarantined,
+	}
+}
+
+// Greeting returns a function that dials for a subscription, a Sentinel or a Cluster's slot map. It authenticates only, because none of
+// these uses facts or scripts. Its caller closes the connection.
+func Greeting(d transport.Dialer, s *transport.Settings) func(ctx context.Context) (*transport.Conn, error) {
+	return func(ctx context.Context) (*transport.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.DialTimeout)
+		defer cancel()
+		conn, err := d.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := conn.Greet(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return conn, nil
+	}
+}

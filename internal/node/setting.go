@@ -1,0 +1,137 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The bounds of settings.
+const (
+	MinWait = time.Millisecond
+	MaxWait = 5 * time.Minute
+	MaxName = 255
+)
+
+// First returns the first address in alphabetical order, or an empty text.
+func First(addresses []string) string {
+	if len(addresses) == 0 {
+		return ""
+	}
+	return slices.Min(addresses)
+}
+
+// CheckHostPort returns an error unless the address has a host and a port.
+func CheckHostPort(setting, address string) error {
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return BadSetting(setting, address, "host:port")
+	}
+	return nil
+}
+
+// BadSetting returns the error for a setting with a wrong value.
+func BadSetting(setting, value, want string) error {
+	return fmt.Errorf("%s is %q, must be %s", setting, value, want)
+}
+
+// InRange returns an error unless low <= v <= high.
+func InRange[T int | time.Duration](setting string, v, low, high T) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, must be %v to %v", setting, v, low, high)
+}
+
+// CheckText returns an error if s contains a character that is not allowed, or if its length is not
+// 1 to most bytes.
+func CheckText(setting, s string, most int, allowed func(rune) bool) error {
+	for _, r := range s {
+		if !allowed(r) {
+			return fmt.Errorf("%s contains an invalid character", setting)
+		}
+	}
+	return InRange(setting+"'s length", len(s), 1, most)
+}
+
+// Printable refuses control characters, which would garble a log line.
+func Printable(r rune) bool { return r >= ' ' && r != 0x7f }
+
+// Graphic refuses also spaces and everything beyond ASCII, as Redis does in a client's name.
+func Graphic(r rune) bool { return r > ' ' && r <= '~' }
+
+// ErrIsURL rejects a URL in place of an address or a name. It does not show the URL, which may
+// contain a password.
+var ErrIsURL = errors.New(`contains "@" or "://" (value not shown: for a URL use ParseURL)`)
+
+// NotShown replaces such a URL in texts.
+const NotShown = "(not shown: URL in place of an address)"
+
+// NotURL returns an error if a value looks like a URL. The error names the setting and not the
+// value.
+func NotURL(setting, value string) error {
+	if strings.Contains(value, "@") || strings.Contains(value, "://") {
+		return fmt.Errorf("%s %w", setting, ErrIsURL)
+	}
+	return nil
+}
+
+// NoURLs returns the first error of NotURL, because a URL in the wrong place is one mistake.
+func NoURLs(setting string, values []string) (err error) {
+	for _, v := range values {
+		err = cmp.Or(err, NotURL(setting, v))
+	}
+	return err
+}
+
+// SchemeOf returns the scheme for servers with TLS, or without.
+func SchemeOf(scheme string, encrypted bool) string {
+	if encrypted {
+		return strings.Replace(scheme, "redis", "rediss", 1)
+	}
+	return scheme
+}
+
+// MasterURL returns how one master is reached, without the password.
+func MasterURL(encrypted bool, user, address string, database int) string {
+	return fmt.Sprintf("%s://%s%s/%d", SchemeOf("redis", encrypted), UserPart(user), address, database)
+}
+
+// UserPart returns a user as it is in a URL.
+func UserPart(user string) string {
+	if user == "" {
+		return ""
+	}
+	return user + "@"
+}
+
+// Duration reads a setting of a URL that is a duration.
+func Duration(name, value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	// Zero in a Config means the default, which is not what the URL says.
+	if err != nil || d == 0 {
+		return 0, fmt.Errorf("the setting %s must be a duration of %v to %v, as in 1.5s", name, MinWait, MaxWait)
+	}
+	return d, nil
+}
+
+// NoHost is what a server names in place of a host that it does not know.
+const NoHost = "?"
+
+// ErrNoAddress rejects an address that a server named.
+var ErrNoAddress = errors.New("server named an invalid address")
+
+// Endpoint returns the address of a host and port that a server named. It refuses what cannot be
+// one, because the text would appear in errors and logs, at any length.
+func Endpoint(host, port string) (string, error) {
+	// 16 bits: a larger number is not a port.
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || host == NoHost || CheckText("host", host, MaxName, Graphic) != nil {
+		return "", ErrNoAddress
+	}
+	return net.JoinHostPort(host, port), nil
+}
