@@ -32,13 +32,6 @@ func ServersOf(ctx context.Context, n any) (door.Servers, error) {
 	return shape.Servers(ctx)
 }
 
-// At returns the settings of a server whose address Sentinels or a slot map named.
-func (b *Base) At(address string) *transport.Settings {
-	s := *b.Settings
-	s.Address = address
-	return &s
-}
-
 // ServerConfig returns the settings of a node's only server. d says where to dial.
 func (b *Base) ServerConfig(d transport.Dialer) *server.Config {
 	return &server.Config{

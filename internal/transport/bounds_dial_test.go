@@ -46,7 +46,7 @@ func TestRedigoGetsNoConnectionThatIsNotBounded(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"../../internal/transport/conn.go: NewConn"}, made, "bound the new one, and add it here")
+	require.Equal(t, []string{"../../internal/transport/dial.go: NewConn"}, made, "bound the new one, and add it here")
 	near, far := net.Pipe()
 	defer far.Close()
 	c, err := (&Settings{Connect: dialTo(near)}).Dial(t.Context())

@@ -48,18 +48,6 @@ type Conn struct {
 	aborted atomic.Bool
 }
 
-// Dial connects to the address, and bounds what the peer may send.
-func (s *Settings) Dial(ctx context.Context) (*Conn, error) {
-	conn, out, err := s.dialRaw(ctx)
-	if err != nil {
-		return nil, s.unreachable(err)
-	}
-	in := newBoundedConn(conn, ReplyLimits)
-	c := newConn(s, redis.NewConn(in, 0, 0))
-	c.raw, c.writer, c.in = out.Conn, out, in
-	return c, nil
-}
-
 // newConn returns a connection without the layers below r.
 func newConn(s *Settings, r redis.Conn) *Conn {
 	c := &Conn{settings: s, Redis: r, dead: make(chan struct{})}

@@ -10,8 +10,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
+
+// Dial connects to the address, and bounds what the peer may send.
+func (s *Settings) Dial(ctx context.Context) (*Conn, error) {
+	conn, out, err := s.dialRaw(ctx)
+	if err != nil {
+		return nil, s.unreachable(err)
+	}
+	in := newBoundedConn(conn, ReplyLimits)
+	c := newConn(s, redis.NewConn(in, 0, 0))
+	c.raw, c.writer, c.in = out.Conn, out, in
+	return c, nil
+}
 
 // dialRaw connects; ctx bounds it. Commands go over conn. out is the layer below it, and the same
 // connection without TLS. The watchdog closes the Conn inside out, because tls.Conn.Close may block
@@ -89,7 +103,7 @@ func (s *Settings) handshakeTLS(ctx context.Context, conn *tls.Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var probe sync.WaitGroup
 	probe.Go(func() {
-		if silentFor(ctx, probeAfter) && s.speaksPlain(ctx) {
+		if silentFor(ctx, probeAfter) && speaksPlain(ctx, s) {
 			cancel(errNoTLS)
 		}
 	})

@@ -42,6 +42,16 @@ func (c *Conn) ungreeted(ctx context.Context, err error) error {
 	return c.settings.unreachable(c.abortReason(ctx, c.noGreeting(ctx, err)))
 }
 
+// noGreeting explains an error before the server's first reply. Redis with TLS closes a connection without
+// TLS and sends nothing, so a TLS handshake on another connection shows what it is.
+func (c *Conn) noGreeting(ctx context.Context, err error) error {
+	encrypted := c.settings.TLS != nil
+	if c.in != nil && !c.in.greeted && !encrypted && isClosing(err) && speaksTLS(ctx, c.settings) {
+		return errNeedsTLS
+	}
+	return noGreeting(c.in, encrypted, err)
+}
+
 // abortReason returns the error of a greeting. Aborting the connection fails its read with an
 // error of the network, which would hide that the dial timeout was the reason, or the cause of ctx.
 func (c *Conn) abortReason(ctx context.Context, err error) error {
@@ -77,20 +87,6 @@ func (c *Conn) opening(ctx context.Context) (calls []Call, err error) {
 		}
 	}
 	return append(calls, Call{"CLIENT", []any{"SETNAME", c.settings.ClientName}}), nil
-}
-
-// secrets returns the user and password for one dial. Credentials is called for each dial, so it may return a
-// new password every time.
-func (s *Settings) secrets(ctx context.Context) (user, password string, err error) {
-	// Fixed credentials need no call and no context.
-	if s.Credentials == nil {
-		return s.Username, s.Password, nil
-	}
-	user, password, err = s.Credentials(ctx)
-	if err != nil {
-		return "", "", s.dialFailed(fmt.Errorf("credentials: %w", err))
-	}
-	return user, password, nil
 }
 
 // Ask sends all calls in one flush, and returns their replies in order. With an error it returns those that came.

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"time"
 
@@ -40,4 +41,25 @@ func (s *Settings) unreachable(err error) error {
 		return err
 	}
 	return s.Unreachable(err)
+}
+
+// At returns the settings of a server at another address, which another server named.
+func (s *Settings) At(address string) *Settings {
+	other := *s
+	other.Address = address
+	return &other
+}
+
+// secrets returns the user and password for one dial. Credentials is called for each dial, so it may return a
+// new password every time.
+func (s *Settings) secrets(ctx context.Context) (user, password string, err error) {
+	// Fixed credentials need no call and no context.
+	if s.Credentials == nil {
+		return s.Username, s.Password, nil
+	}
+	user, password, err = s.Credentials(ctx)
+	if err != nil {
+		return "", "", s.dialFailed(fmt.Errorf("credentials: %w", err))
+	}
+	return user, password, nil
 }

@@ -88,7 +88,7 @@ const (
 
 // speaksPlain reports whether the server answers a command without TLS, as Redis does. It uses a
 // connection of its own.
-func (s *Settings) speaksPlain(ctx context.Context) bool {
+func speaksPlain(ctx context.Context, s *Settings) bool {
 	conn, err := s.socket(ctx)
 	if err != nil {
 		return false
@@ -106,7 +106,7 @@ func (s *Settings) speaksPlain(ctx context.Context) bool {
 
 // speaksTLS reports whether the server answers a TLS handshake, whatever its certificate is worth. It uses
 // a connection of its own.
-func (s *Settings) speaksTLS(ctx context.Context) bool {
+func speaksTLS(ctx context.Context, s *Settings) bool {
 	raw, err := s.socket(ctx)
 	if err != nil {
 		return false
@@ -116,16 +116,6 @@ func (s *Settings) speaksTLS(ctx context.Context) bool {
 	var untrusted *tls.CertificateVerificationError
 	var alert tls.AlertError
 	return err == nil || errors.As(err, &untrusted) || errors.As(err, &alert)
-}
-
-// noGreeting explains an error before the server's first reply. Redis with TLS closes a connection without
-// TLS and sends nothing, so a TLS handshake on another connection shows what it is.
-func (c *Conn) noGreeting(ctx context.Context, err error) error {
-	encrypted := c.settings.TLS != nil
-	if c.in != nil && !c.in.greeted && !encrypted && isClosing(err) && c.settings.speaksTLS(ctx) {
-		return errNeedsTLS
-	}
-	return noGreeting(c.in, encrypted, err)
 }
 
 // noGreeting explains an error of the network before a server's first reply. in is nil if a wrapped pool

@@ -106,7 +106,7 @@ func (r *refresher) ask(ctx context.Context, address string) (all []slotRange, e
 	ctx, cancel := context.WithTimeoutCause(ctx, min(queryTimeout, r.settings.DialTimeout), errNoAnswer)
 	// Bounded for each member, so a frozen one delays the others by a second at most.
 	defer cancel()
-	of := r.cluster.base.At(address)
+	of := r.settings.At(address)
 	s, err := node.Greeting(of, of)(ctx)
 	if err != nil {
 		return nil, err

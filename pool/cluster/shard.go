@@ -20,7 +20,7 @@ type shard struct {
 func newShard(cl *cluster, address string) *shard {
 	sh := &shard{cluster: cl, address: address, label: cl.base.Name + " at " + address}
 	// Everything but the address, also the name in errors and votes, is that of the Cluster.
-	settings := cl.base.At(address)
+	settings := cl.base.Settings.At(address)
 	settings.Unreachable = sh.unreachable
 	settings.Where = " to " + node.MasterURL(settings.TLS != nil, settings.Username, address, 0)
 	cfg := cl.base.ServerConfig(settings)

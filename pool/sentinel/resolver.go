@@ -147,7 +147,7 @@ func (r dialer) Dial(ctx context.Context) (*transport.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := r.base.At(address)
+	settings := r.base.Settings.At(address)
 	settings.Unreachable = func(err error) error { return r.unreachable(address, err) }
 	s, err := settings.Dial(ctx)
 	if err != nil {

@@ -163,11 +163,11 @@ func (k kind) majority() int { return len(k.Addresses)/2 + 1 }
 
 // settings returns how one Sentinel is reached: as the master, except for the credentials and TLS.
 func (k kind) settings(master *transport.Settings, address string) *transport.Settings {
-	s := *master
-	s.Address, s.Database = address, 0
+	s := master.At(address)
+	s.Database = 0
 	s.Username, s.Password, s.Credentials, s.TLS = k.Username, k.Password, k.Credentials, k.TLS
 	s.DialTimeout = min(s.DialTimeout, k.MaxAge)
-	return &s
+	return s
 }
 
 func init() { node.Schemes[scheme] = node.Scheme{Port: "26379", Read: read} }
