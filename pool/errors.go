@@ -12,6 +12,8 @@ import (
 
 // Reasons why a command was not executed, or why that is unknown.
 var (
+	// ErrClosed reports that the node was closed.
+	ErrClosed = server.ErrClosed
 	// ErrReplyLimit is the error of a connection whose server sent a reply that is not RESP2, or that is
 	// larger than any reply this package needs. The connection is closed, and the node is dialled again.
 	ErrReplyLimit = resp.ErrLimit

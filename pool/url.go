@@ -1,13 +1,11 @@
 package pool
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -162,19 +160,6 @@ func (c *Config) setKind(scheme string, u *url.URL, more []string, path string, 
 	kind, database, err := of.Read(all, path, settings, c.TLS)
 	c.Kind = kind
 	return database, err
-}
-
-// hostPort returns the URL's host and port, or the usual port if the URL has none.
-func hostPort(u *url.URL, usual string) (string, error) {
-	host, port := u.Hostname(), cmp.Or(u.Port(), usual)
-	// Without this check the address would be that of the local machine.
-	if host == "" {
-		return "", errors.New("no host")
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
-		return "", errors.New("the port must be 1 to 65535")
-	}
-	return net.JoinHostPort(host, port), nil
 }
 
 // setSocket sets the address from the path of a unix URL. A host would mean that a slash is

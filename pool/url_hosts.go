@@ -1,8 +1,12 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
+	"math"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -47,4 +51,17 @@ func addresses(u *url.URL, more []string, port string) ([]string, error) {
 		all = append(all, address)
 	}
 	return all, nil
+}
+
+// hostPort returns the URL's host and port, or the usual port if the URL has none.
+func hostPort(u *url.URL, usual string) (string, error) {
+	host, port := u.Hostname(), cmp.Or(u.Port(), usual)
+	// Without this check the address would be that of the local machine.
+	if host == "" {
+		return "", errors.New("no host")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
+		return "", errors.New("the port must be 1 to 65535")
+	}
+	return net.JoinHostPort(host, port), nil
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -21,15 +20,6 @@ type Base struct {
 	Logger      *slog.Logger
 	Log         func(msg string, err error) // logs an event of the node's connections
 	Quarantined func(left time.Duration) error
-}
-
-// Of returns what a *pool.Node, or a Locker's node, is made of. Package pool sets it.
-var Of func(n any) (*Base, Shape)
-
-// ServersOf returns the servers of such a node: see Shape.
-func ServersOf(ctx context.Context, n any) (door.Servers, error) {
-	_, shape := Of(n)
-	return shape.Servers(ctx)
 }
 
 // ServerConfig returns the settings of a node's only server. d says where to dial.

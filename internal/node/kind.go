@@ -61,3 +61,12 @@ type Configured interface{ NodeKind() Kind }
 
 // Schemes has the schemes of the kinds that the program imports, without the s of TLS. An init function adds its own.
 var Schemes = make(map[string]Scheme)
+
+// Of returns what a *pool.Node, or a Locker's node, is made of. Package pool sets it.
+var Of func(n any) (*Base, Shape)
+
+// ServersOf returns the servers of such a node: see Shape.
+func ServersOf(ctx context.Context, n any) (door.Servers, error) {
+	_, shape := Of(n)
+	return shape.Servers(ctx)
+}

@@ -58,6 +58,9 @@ func newConn(s *Settings, r redis.Conn) *Conn {
 // wrapped reports whether a wrapped pool dialled.
 func (c *Conn) wrapped() bool { return c.writer == nil }
 
+// Pace waits some milliseconds if the peer is silent. The writer calls it before it chooses what to send.
+func (c *Conn) Pace() { c.pace.wait(c.settings.Clock, c.received.Load(), c.dead) }
+
 // Send adds a call to what Flush sends. It does not keep args.
 func (c *Conn) Send(name string, args []any) error {
 	c.calls++
@@ -72,7 +75,7 @@ func (c *Conn) Send(name string, args []any) error {
 // redigo's buffer into that of writer, which the second one sends.
 func (c *Conn) Flush() error {
 	c.expect(c.calls)
-	c.noteFlush()
+	c.pace.flushed(c.settings.Clock, c.received.Load())
 	if err := c.Redis.Flush(); err != nil {
 		return err
 	}

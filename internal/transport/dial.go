@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // Dial connects to the address, and bounds what the peer may send.
@@ -134,16 +131,6 @@ func (s *Settings) host() string {
 		return s.Address
 	}
 	return host
-}
-
-// dialFailed returns the error of a dial. The text is made printable, because it may contain what a
-// server or a proxy sent. The error of a context is shown, but it is not the cause.
-func (s *Settings) dialFailed(err error) error {
-	e := DialError{Text: fmt.Sprintf("pool: no connection%s: %s", s.Where, oneline.Printable(strings.ReplaceAll(err.Error(), "pool: ", "")))}
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		e.Cause = err
-	}
-	return e
 }
 
 // withoutAddress returns the error of a net.Dialer without the address that was dialled. If a name was

@@ -45,11 +45,12 @@ func (c *Conn) ungreeted(ctx context.Context, err error) error {
 // noGreeting explains an error before the server's first reply. Redis with TLS closes a connection without
 // TLS and sends nothing, so a TLS handshake on another connection shows what it is.
 func (c *Conn) noGreeting(ctx context.Context, err error) error {
-	encrypted := c.settings.TLS != nil
-	if c.in != nil && !c.in.greeted && !encrypted && isClosing(err) && speaksTLS(ctx, c.settings) {
+	encrypted, hidden := c.settings.TLS != nil, c.in == nil
+	greeted := !hidden && c.in.greeted
+	if !hidden && !greeted && !encrypted && isClosing(err) && speaksTLS(ctx, c.settings) {
 		return errNeedsTLS
 	}
-	return noGreeting(c.in, encrypted, err)
+	return noGreeting(greeted, hidden, encrypted, err)
 }
 
 // abortReason returns the error of a greeting. Aborting the connection fails its read with an

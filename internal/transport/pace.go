@@ -24,29 +24,29 @@ type pace struct {
 	since    clock.Instant // when flushes reached silentFlushes
 }
 
-// Pace waits some milliseconds if the peer is silent. The writer calls it before it chooses what to send.
-func (c *Conn) Pace() {
-	if c.pace.flushes < silentFlushes || c.received.Load() != c.pace.received {
+// wait waits some milliseconds if the peer is silent, but not after dead is closed. received is how many replies came so far.
+func (p *pace) wait(c clock.Clock, received int64, dead <-chan struct{}) {
+	if p.flushes < silentFlushes || received != p.received {
 		return
 	}
-	silent := c.settings.Clock.Now().Sub(c.pace.since)
+	silent := c.Now().Sub(p.since)
 	if silent < silentAfter {
 		return
 	}
-	over, stop := timer.After(c.settings.Clock, min(silent/throttleShare, maxThrottle))
+	over, stop := timer.After(c, min(silent/throttleShare, maxThrottle))
 	defer stop()
 	select {
 	case <-over:
-	case <-c.dead:
+	case <-dead:
 	}
 }
 
-// noteFlush counts a flush. A reply ends the series of those without one.
-func (c *Conn) noteFlush() {
-	if n := c.received.Load(); n != c.pace.received {
-		c.pace = pace{received: n}
+// flushed counts a flush. A reply ends the series of those without one.
+func (p *pace) flushed(c clock.Clock, received int64) {
+	if received != p.received {
+		*p = pace{received: received}
 	}
-	if c.pace.flushes++; c.pace.flushes == silentFlushes {
-		c.pace.since = c.settings.Clock.Now()
+	if p.flushes++; p.flushes == silentFlushes {
+		p.since = c.Now()
 	}
 }

@@ -3,11 +3,14 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // Settings say how a server is reached. The Config of package pool makes them, and describes those that both
@@ -62,4 +65,14 @@ func (s *Settings) secrets(ctx context.Context) (user, password string, err erro
 		return "", "", s.dialFailed(fmt.Errorf("credentials: %w", err))
 	}
 	return user, password, nil
+}
+
+// dialFailed returns the error of a dial. The text is made printable, because it may contain what a
+// server or a proxy sent. The error of a context is shown, but it is not the cause.
+func (s *Settings) dialFailed(err error) error {
+	e := DialError{Text: fmt.Sprintf("pool: no connection%s: %s", s.Where, oneline.Printable(strings.ReplaceAll(err.Error(), "pool: ", "")))}
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		e.Cause = err
+	}
+	return e
 }

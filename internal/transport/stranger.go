@@ -118,13 +118,13 @@ func speaksTLS(ctx context.Context, s *Settings) bool {
 	return err == nil || errors.As(err, &untrusted) || errors.As(err, &alert)
 }
 
-// noGreeting explains an error of the network before a server's first reply. in is nil if a wrapped pool
-// dialled, which hides whether there was a reply.
-func noGreeting(in *boundedConn, encrypted bool, err error) error {
+// noGreeting explains an error of the network before a server's first reply. hidden is set if a wrapped
+// pool dialled: it hides whether there was a reply.
+func noGreeting(greeted, hidden, encrypted bool, err error) error {
 	switch {
-	case in == nil && isUnreadable(err):
+	case hidden && isUnreadable(err):
 		return strangerError(fmt.Sprintf("a server of another protocol answered, or one with TLS (%s): %s, or %s", err, checkPort, useTLS))
-	case in != nil && in.greeted, resp.IsServerError(err), !isClosing(err):
+	case greeted, resp.IsServerError(err), !isClosing(err):
 		return err
 	case encrypted:
 		return fmt.Errorf("pool: the server closed the connection without a reply (%w): a proxy without a server behind it does that", err)

@@ -101,7 +101,7 @@ func (w *Wrapped) connect(ctx context.Context) (redis.Conn, error) {
 func ofWrapped(err error) error {
 	var re redis.Error
 	if !errors.As(err, &re) {
-		err = noGreeting(nil, false, err)
+		err = noGreeting(false, true, false, err)
 		return DialError{Text: oneline.Printable(err.Error()), Cause: err}
 	}
 	se := &resp.ServerError{Code: resp.Code(re)}

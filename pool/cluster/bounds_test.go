@@ -81,7 +81,7 @@ func TestFewMastersAreQueriedForTheMapAndFewErrorsReported(t *testing.T) {
 		require.NoError(t, err)
 		clusterOf(n).apply(all, "")
 		synctest.Wait()
-		asked := clusterOf(n).candidates()
+		asked := clusterOf(n).toQuery()
 		require.Len(t, asked, maxCandidates+1)
 		require.Contains(t, asked, cl.Masters[0].Addr())
 		cl.Masters[0].Stop()
@@ -93,7 +93,7 @@ func TestFewMastersAreQueriedForTheMapAndFewErrorsReported(t *testing.T) {
 }
 
 // clusterOf returns the Cluster that a node is.
-func clusterOf(n *pool.Node) *cluster {
+func clusterOf(n *pool.Node) *clusterNode {
 	_, shape := node.Of(n)
-	return shape.(*cluster)
+	return shape.(*clusterNode)
 }

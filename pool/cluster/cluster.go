@@ -1,24 +1,22 @@
 package cluster
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/signal"
 )
 
-// cluster is a node that is a Redis Cluster (docs/dev/rules.md rule 30). It has a shard for each
+// clusterNode is a node that is a Redis Cluster (docs/dev/rules.md rule 30). It has a shard for each
 // member of its slot map, and routes each command to one of them.
-type cluster struct {
+type clusterNode struct {
 	base    *node.Base
-	of      kind
+	of      *Config
 	refresh *refresher // asks for the slot map
 
 	// mu guards what follows. It may be taken under mutexes of servers, so no server is called and no
@@ -36,20 +34,20 @@ type cluster struct {
 	redirects     int64 // commands that were redirected
 }
 
-// newCluster makes a cluster without shards, and begins to query the slot map. Shards are made when the first one arrives, so
+// newCluster makes a node without shards, and begins to query the slot map. Shards are made when the first one arrives, so
 // that Open does not wait for the network.
-func newCluster(base *node.Base, of kind) *cluster {
-	cl := &cluster{
+func newCluster(base *node.Base, of *Config) *clusterNode {
+	cl := &clusterNode{
 		base: base, of: of, slots: newSlotMap(base.Settings.HardTimeout), shards: make(map[string]*shard),
 		subscriptions: make(map[*subscription]struct{}),
 	}
-	cl.refresh = newRefresher(cl)
+	cl.refresh = newRefresher(cl, base)
 	cl.refresh.begin()
 	return cl
 }
 
 // End closes all shards, and answers the commands that wait. It may be called more than once.
-func (cl *cluster) End() {
+func (cl *clusterNode) End() {
 	cl.mu.Lock()
 	waiting, all := cl.unrouted, slices.Collect(maps.Values(cl.shards))
 	// Under the lock that route takes: a command that comes later fails by itself.
@@ -66,8 +64,8 @@ func (cl *cluster) End() {
 	cl.refresh.end()
 }
 
-// masters returns the shards with slots, ordered by address, and the number of slots without one.
-func (cl *cluster) masters() (all []*shard, unserved int) {
+// masters returns the shards with slots, ordered by address, the number of slots without one, and why these have none.
+func (cl *clusterNode) masters() (all []*shard, unserved int, why string) {
 	cl.mu.Lock()
 	// The result is a copy, so the caller uses the shards without the mutex. Under it no shard may
 	// be called: it takes its own mutex first.
@@ -76,33 +74,13 @@ func (cl *cluster) masters() (all []*shard, unserved int) {
 	for _, address := range addresses {
 		all = append(all, cl.shards[address])
 	}
-	return all, unserved
-}
-
-// whyUnserved returns why slots have no master, and what to do.
-func (cl *cluster) whyUnserved() string {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	return cl.slots.whyUnserved()
-}
-
-// Servers returns all masters, once there is a slot map.
-func (cl *cluster) Servers(ctx context.Context) (door.Servers, error) {
-	if err := cl.waitTopology(ctx); err != nil {
-		return door.Servers{}, err
-	}
-	all, unserved := cl.masters()
-	s := door.Servers{Cluster: true, Unserved: unserved, Gap: cl.whyUnserved()}
-	for _, sh := range all {
-		s.All = append(s.All, sh.Master)
-	}
-	return s, nil
+	return all, unserved, cl.slots.whyUnserved()
 }
 
 // State adds the counters of the present shards. The counters of shards that have left the Cluster are lost. It returns the reason of the
 // first of the masters that does not vote for its slots.
-func (cl *cluster) State(s *node.Stats) (notVoting error) {
-	masters, _ := cl.masters()
+func (cl *clusterNode) State(s *node.Stats) (notVoting error) {
+	masters, _, _ := cl.masters()
 	cl.mu.Lock()
 	// Commands that wait for the first slot map are queued at no server yet.
 	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.unrouted)
@@ -130,9 +108,9 @@ func (cl *cluster) State(s *node.Stats) (notVoting error) {
 }
 
 // Subscribe returns a subscription without channels.
-func (cl *cluster) Subscribe(listener command.Listener) command.Subscription {
+func (cl *clusterNode) Subscribe(listener command.Listener) command.Subscription {
 	s := &subscription{
-		cluster: cl, listener: listener, channels: make(map[string]*oneChannel), at: make(map[*shard]*shardSubscription),
+		places: cl, listener: listener, channels: make(map[string]*oneChannel), at: make(map[*shard]*shardSubscription),
 	}
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -141,15 +119,46 @@ func (cl *cluster) Subscribe(listener command.Listener) command.Subscription {
 }
 
 // ownerOf returns the master that has the slot of a channel's key, or nil.
-func (cl *cluster) ownerOf(channel string) *shard {
+func (cl *clusterNode) ownerOf(channel string) *shard {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	return cl.shards[cl.slots.owner(strings.TrimPrefix(channel, command.FreePrefix))]
 }
 
-// isMaster reports whether a shard is that of a master, as far as the slot map says.
-func (cl *cluster) isMaster(sh *shard) bool {
+// serves reports whether a shard is that of a master, as far as the slot map says.
+func (cl *clusterNode) serves(sh *shard) bool {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	return cl.shards[sh.address] == sh && cl.slots.isMaster(sh.address)
+}
+
+// forget removes a subscription that was closed.
+func (cl *clusterNode) forget(s *subscription) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	delete(cl.subscriptions, s)
+}
+
+// whoNamed returns who named an address, or "" if the configuration has it, or if it is being retired.
+func (cl *clusterNode) whoNamed(address string) string {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if slices.Contains(cl.of.Addresses, address) {
+		return ""
+	}
+	return cl.slots.namedBy(address)
+}
+
+// queryMap has the slot map queried soon: it may be old.
+func (cl *clusterNode) queryMap() { cl.refresh.wake.Set() }
+
+// shardOfLocked returns the shard of an address that the slot map has, and makes it if necessary. The
+// cluster must not be closed.
+func (cl *clusterNode) shardOfLocked(address string) *shard {
+	sh := cl.shards[address]
+	if sh == nil {
+		sh = newShard(cl, cl.base, address)
+		cl.shards[address] = sh
+	}
+	return sh
 }

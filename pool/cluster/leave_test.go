@@ -130,18 +130,20 @@ func TestTwoMastersThatHaveLeftAreRetired(t *testing.T) {
 // dropped or after that.
 func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 	stages := map[string]func(m *shard){
-		"first of all": func(m *shard) { m.Drain(m.cluster.handBack) },
+		"first of all": func(m *shard) { m.Drain(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }) },
 		"while its connections end": func(m *shard) {
-			m.Drain(m.cluster.handBack)
+			m.Drain(func(c *command.Command) { handBack(m.router.(*clusterNode), c) })
 			m.Stop(errNoMaster)
 		},
-		"last of all": func(m *shard) { m.Retire(m.cluster.handBack, errNoMaster) },
+		"last of all": func(m *shard) {
+			m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
+		},
 	}
 	ways := map[string]func(m *shard, c *nodetest.Call){
 		"submitted": func(m *shard, c *nodetest.Call) {
 			require.Equal(t, server.ErrRetired, m.Submit(&c.Command, nil))
 			require.Equal(t, server.ErrRetired, m.Submit(&nodetest.Inspecting("foo").Command, &c.Command))
-			require.NoError(t, m.cluster.dispatch(&c.Command))
+			require.NoError(t, m.router.(*clusterNode).dispatch(&c.Command))
 		},
 		"sent on": func(m *shard, c *nodetest.Call) { m.Requeue(&c.Command) },
 	}
@@ -169,7 +171,7 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 					hand(m, c)
 					require.Equal(t, command.Granted, c.Reply(t).Outcome, "%s of %s, %s", name, way, stage)
 					require.Empty(t, nodetest.Quiet(a), "%s of %s, %s", name, way, stage)
-					m.Retire(m.cluster.handBack, errNoMaster)
+					m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
 				})
 			}
 		}
@@ -193,7 +195,7 @@ func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *pool.Node) {
 		m := clusterOf(n).shards[cl.Owner("foo").Addr()]
-		m.Retire(m.cluster.handBack, errNoMaster)
+		m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
 		require.NoError(t, n.Close())
 		fresh, carried := nodetest.Releasing("A", "foo"), nodetest.Releasing("B", "foo")
 		require.True(t, carried.MarkSent())
@@ -296,7 +298,7 @@ func TestAnUndoDoesNotFollowItsAcquireToARetiredMaster(t *testing.T) {
 		require.Equal(t, 1, nodetest.Count(b, "EVALSHA release"))
 		require.Equal(t, command.Refused, undo.Reply(t).Outcome)
 		require.True(t, acquire.Pending())
-		m.Retire(m.cluster.handBack, errNoMaster)
+		m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
 		require.Equal(t, command.Unknown, acquire.Reply(t).Outcome)
 	})
 }

@@ -138,9 +138,9 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 		"MOVED 5 ?:1": "", "MOVED 5 a:1": "a:1", "ASK 5 a:1": "a:1", "MOVED 5 :1": "me:1", "MOVED 5 ::1:7": "[::1]:7", "MOVED 5 [::1]:7": "[::1]:7",
 		"MOVED 16384 a:1": "", "MOVED -1 a:1": "", "MOVED x a:1": "", "MOVED 5 a": "", "MOVED 5 a:x": "", "MOVED 5": "", "ERR MOVED 5 a:1": "", "": "",
 	} {
-		asking, _, address := redirection(text, "me:7")
-		require.Equal(t, want, address, text)
-		require.Equal(t, text == "ASK 5 a:1", asking, text)
+		to := parseRedirection(text, "me:7")
+		require.Equal(t, want, to.address, text)
+		require.Equal(t, text == "ASK 5 a:1", to.asking, text)
 	}
 }
 

@@ -8,13 +8,12 @@ import (
 )
 
 // pingAll answers a Ping when all masters have, because a lock may be on any of them.
-func pingAll(cl *cluster, c *command.Command) error {
-	all, unserved := cl.masters()
+func pingAll(cl *clusterNode, c *command.Command) error {
+	all, unserved, why := cl.masters()
 	if unserved > 0 {
 		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
 		// whole.
-		return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.base.Name, unserved, command.Slots,
-			cl.whyUnserved())
+		return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.base.Name, unserved, command.Slots, why)
 	}
 	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
 	// fails and no copy is sent. A later Cancel reports that the command may have left the process.

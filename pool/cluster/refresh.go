@@ -23,18 +23,26 @@ const (
 	queryTimeout  = time.Second
 )
 
-// refresher asks the members of a Cluster for the slot map, one after the other, and tells it to the cluster.
+// mapReader is told what the members answer.
+type mapReader interface {
+	toQuery() []string                    // whom to ask, in this order
+	apply(all []slotRange, by string)     // a member answered
+	topologyFailed(err error) (news bool) // no member did; it reports whether commands have waited until now
+}
+
+// refresher asks the members of a Cluster for the slot map, one after the other.
 type refresher struct {
-	cluster  *cluster
-	settings *transport.Settings
-	wake     signal.Signal // ask at once
+	tells    mapReader
+	base     *node.Base
+	settings *transport.Settings // those of base
+	wake     signal.Signal       // ask at once
 	asking   sync.WaitGroup
 	stop     context.CancelFunc
 }
 
-// newRefresher makes the refresher of a cluster. begin starts it.
-func newRefresher(cl *cluster) *refresher {
-	return &refresher{cluster: cl, settings: cl.base.Settings, wake: signal.New()}
+// newRefresher makes the refresher of a Cluster. begin starts it.
+func newRefresher(tells mapReader, b *node.Base) *refresher {
+	return &refresher{tells: tells, base: b, settings: b.Settings, wake: signal.New()}
 }
 
 // begin begins to ask.
@@ -64,8 +72,8 @@ func (r *refresher) run(ctx context.Context) {
 		}
 		// Only the first failed round of a node without a slot map is logged. The next rounds
 		// would repeat it. Once there is a map, a failure leaves it in use and is not logged.
-		if r.cluster.topologyFailed(err) && ctx.Err() == nil {
-			r.cluster.base.Log("no cluster node returned CLUSTER SLOTS", err)
+		if r.tells.topologyFailed(err) && ctx.Err() == nil {
+			r.base.Log("no cluster node returned CLUSTER SLOTS", err)
 		}
 		// The pause grows while no member answers, so a Cluster that is down is not flooded with
 		// dials.
@@ -90,15 +98,15 @@ func (r *refresher) refresh(ctx context.Context) error {
 	var errs []error
 	// The first answer is believed. A wrong map costs redirects only, because every master refuses
 	// slots that it does not own.
-	for _, address := range r.cluster.candidates() {
+	for _, address := range r.tells.toQuery() {
 		all, err := r.ask(ctx, address)
 		if err == nil {
-			r.cluster.apply(all, address)
+			r.tells.apply(all, address)
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", address, transport.WithoutContext(err)))
 	}
-	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", r.cluster.base.Name, oneline.Join(errs...))
+	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", r.base.Name, oneline.Join(errs...))
 }
 
 // ask queries one member for the slot map.

@@ -9,7 +9,7 @@ import (
 )
 
 // Submit routes commands to the masters of their slots: see shape.
-func (cl *cluster) Submit(c, behind *command.Command) error {
+func (cl *clusterNode) Submit(c, behind *command.Command) error {
 	if behind != nil {
 		return cl.submitBoth(c, behind)
 	}
@@ -17,13 +17,13 @@ func (cl *cluster) Submit(c, behind *command.Command) error {
 	if c.Guarded || c.Op == command.VerifyMarker {
 		return errUnguarded
 	}
-	cl.track(c)
+	track(cl, c)
 	return cl.dispatch(c)
 }
 
 // track has the slot map told that an acquire is over before its answer is passed on: a later command may
 // then follow the map. The submitter answers one that is not taken.
-func (cl *cluster) track(c *command.Command) {
+func track(cl *clusterNode, c *command.Command) {
 	if c.Op.Creates() {
 		c.To = &acquireTracker{cluster: cl, to: c.To}
 	}
@@ -32,7 +32,7 @@ func (cl *cluster) track(c *command.Command) {
 var errUnguarded = fmt.Errorf("pool: %w: a Redis Cluster cannot use the restart guard", command.ErrUnfit)
 
 // dispatch routes a command that is in no queue. It returns why no shard takes it.
-func (cl *cluster) dispatch(c *command.Command) error {
+func (cl *clusterNode) dispatch(c *command.Command) error {
 	for {
 		sh, err := cl.route(c)
 		switch {
@@ -51,14 +51,14 @@ func (cl *cluster) dispatch(c *command.Command) error {
 }
 
 // redispatch routes a command that a shard has taken before.
-func (cl *cluster) redispatch(c *command.Command) {
+func (cl *clusterNode) redispatch(c *command.Command) {
 	if err := cl.dispatch(c); err != nil {
 		c.Fail(err)
 	}
 }
 
 // submitBoth submits two commands. They are written together if both go to one server.
-func (cl *cluster) submitBoth(first, second *command.Command) error {
+func (cl *clusterNode) submitBoth(first, second *command.Command) error {
 	cl.mu.Lock()
 	// Both targets are read under one lock. A map that arrives in between could otherwise separate
 	// the commands, and the second one could overtake the first.
@@ -69,7 +69,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) error {
 	}
 	cl.mu.Unlock()
 	if together {
-		cl.track(second)
+		track(cl, second)
 		if err := two.Submit(first, second); !errors.Is(err, server.ErrRetired) {
 			return err
 		}
@@ -84,7 +84,7 @@ func (cl *cluster) submitBoth(first, second *command.Command) error {
 
 // route returns the shard of a command. Without a shard and an error the command waits for the
 // slot map.
-func (cl *cluster) route(c *command.Command) (*shard, error) {
+func (cl *clusterNode) route(c *command.Command) (*shard, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	// Only Close ends an undo here. Its keys may exist, so it waits for a map without a bound on
@@ -114,7 +114,7 @@ func (cl *cluster) route(c *command.Command) (*shard, error) {
 
 // targetOfLocked returns the shard for a command. A command for a slot without a shard goes to any
 // shard, which answers with an error. It is called with a slot map.
-func (cl *cluster) targetOfLocked(c *command.Command) *shard {
+func (cl *clusterNode) targetOfLocked(c *command.Command) *shard {
 	if sh := cl.shards[cl.slots.target(c.Request)]; sh != nil {
 		return sh
 	}
@@ -127,7 +127,7 @@ func (cl *cluster) targetOfLocked(c *command.Command) *shard {
 
 // acquireTracker receives the answer to an acquire, which is then no longer unanswered.
 type acquireTracker struct {
-	cluster *cluster
+	cluster *clusterNode
 	to      command.Answerer
 }
 
@@ -143,9 +143,40 @@ func (at *acquireTracker) Answer(c *command.Command, r command.Reply) {
 	}
 }
 
-// hasRoomFor reports whether a command may be redirected to an address.
-func (cl *cluster) hasRoomFor(address string) bool {
+// mayRedirectTo reports whether a command may be redirected to an address.
+func (cl *clusterNode) mayRedirectTo(address string) bool {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	return cl.slots.hasRoomFor(address)
+}
+
+// redirected records where a command goes, and the owner of the slot unless the slot is still being
+// moved.
+func (cl *clusterNode) redirected(c *command.Command, from string, r redirection) *shard {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if cl.closed {
+		return nil
+	}
+	cl.redirects++
+	if r.asking {
+		cl.slots.asked(r.address, from, cl.base.Settings.Clock.Now())
+	} else {
+		cl.slots.moved(r.slot, r.address, from)
+		// The other slots may have moved as well, so the whole map is queried soon.
+		cl.queryMap()
+	}
+	// The undo of this token must go where the acquire is, even if the map says otherwise by then.
+	cl.slots.sent(c.Request, r.address)
+	// The shard is made if the map did not have it yet: the redirect is newer than the map.
+	return cl.shardOfLocked(r.address)
+}
+
+// goesElsewhere reports whether another shard has a command's slot. It may be called under the mutex of a queue, as the order of
+// mutexes allows.
+func (cl *clusterNode) goesElsewhere(sh *shard, c *command.Command) bool {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	owner := cl.slots.target(c.Request) // without an owner no other shard can serve the slot
+	return !cl.closed && owner != "" && cl.shards[owner] != sh
 }

@@ -1,42 +1,54 @@
 package cluster
 
 import (
-	"slices"
+	"fmt"
+	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/internal/session"
 )
+
+// router is what a shard asks the cluster that it is a part of.
+type router interface {
+	whoNamed(address string) string                                   // who named an address; empty if the configuration has it, or if it is being retired
+	queryMap()                                                        // the slot map may be old
+	goesElsewhere(sh *shard, c *command.Command) bool                 // another shard has the command's slot
+	redispatch(c *command.Command)                                    // routes a command again
+	mayRedirectTo(address string) bool                                // a command may be redirected there
+	redirected(c *command.Command, from string, r redirection) *shard // where a redirected command goes; nil if the node is closed
+}
 
 // shard is one master of a Cluster. It keeps all the rules of a single master, under the name of the whole Cluster.
 type shard struct {
 	node.Master
-	cluster *cluster
-	address string
-	label   string // its name in findings
+	router   router
+	address  string
+	label    string // its name in findings
+	database int
 }
 
-// newShard makes the shard of an address, and begins to dial. It only starts goroutines, so it may be called under cluster.mu.
-func newShard(cl *cluster, address string) *shard {
-	sh := &shard{cluster: cl, address: address, label: cl.base.Name + " at " + address}
+// newShard makes the shard of an address, and begins to dial. It only starts goroutines, so it may be called under the cluster's mutex.
+func newShard(r router, b *node.Base, address string) *shard {
+	sh := &shard{router: r, address: address, label: b.Name + " at " + address, database: b.Settings.Database}
 	// Everything but the address, also the name in errors and votes, is that of the Cluster.
-	settings := cl.base.Settings.At(address)
+	settings := b.Settings.At(address)
 	settings.Unreachable = sh.unreachable
 	settings.Where = " to " + node.MasterURL(settings.TLS != nil, settings.Username, address, 0)
-	cfg := cl.base.ServerConfig(settings)
+	cfg := b.ServerConfig(settings)
 	cfg.Label, cfg.Settings, cfg.OneSlot = sh.label, settings, true
 	cfg.Redirect, cfg.Faults, cfg.Ended = sh.redirect, sh.faults, sh.connEnded
-	sh.Master = node.NewMaster(cl.base, cfg)
+	sh.Master = node.NewMaster(b, cfg)
 	sh.Start()
 	return sh
 }
 
 // unreachable adds which member named the address, unless the configuration has it too.
 func (sh *shard) unreachable(err error) error {
-	sh.cluster.mu.Lock()
-	by := sh.cluster.slots.namedBy(sh.address)
-	sh.cluster.mu.Unlock()
-	if by == "" || slices.Contains(sh.cluster.of.Addresses, sh.address) { // by nobody if it is being retired
+	by := sh.router.whoNamed(sh.address)
+	if by == "" {
 		return err
 	}
 	return node.NamedError(err, "its Cluster ("+by+")", sh.address, "set cluster-announce-ip and cluster-announce-port on that server")
@@ -44,7 +56,7 @@ func (sh *shard) unreachable(err error) error {
 
 // connEnded queries the slot map: another master may have the slots now.
 func (sh *shard) connEnded() {
-	sh.cluster.refresh.wake.Set()
+	sh.router.queryMap()
 	sh.moveQueued()
 }
 
@@ -54,21 +66,14 @@ func (sh *shard) connEnded() {
 // two servers that move commands to each other would otherwise deadlock.
 func (sh *shard) moveQueued() {
 	for _, c := range sh.Withdraw(sh.belongsElsewhere) {
-		sh.cluster.redispatch(c)
+		sh.router.redispatch(c)
 	}
 }
 
 // belongsElsewhere reports whether a queued command should go to another shard. A command behind
 // ASKING should not, unless there is no connection.
 func (sh *shard) belongsElsewhere(c *command.Command, up bool) bool {
-	if !slotted(c) || c.Asking() && up {
-		return false
-	}
-	cl := sh.cluster
-	cl.mu.Lock() // under the mutex of a queue, as the order of mutexes allows
-	defer cl.mu.Unlock()
-	owner := cl.slots.target(c.Request) // without an owner no other shard can serve the slot
-	return !cl.closed && owner != "" && cl.shards[owner] != sh
+	return slotted(c) && !(c.Asking() && up) && sh.router.goesElsewhere(sh, c)
 }
 
 // slotted reports whether a command is for the owner of a slot, and not for one server.
@@ -80,10 +85,59 @@ func (sh *shard) faults(f command.Facts) []command.Fault {
 	if member {
 		f.Mode = "standalone"
 	}
-	all := session.Faults(sh.label, sh.cluster.base.Settings.Database, f)
+	all := session.Faults(sh.label, sh.database, f)
 	if !member && f.Unread == "" {
 		all = append(all, command.Fault{Code: command.CodeCluster, Text: sh.label +
 			" is no longer a member of a Redis Cluster: give its address as that of a single master"})
 	}
 	return all
+}
+
+// maxRedirects bounds how often a command is redirected: shards with different slot maps may
+// redirect it to each other.
+const maxRedirects = 8
+
+// redirect moves a command to another shard if its server did not execute it because that shard
+// has the slot (MOVED) or, while the slot is being moved, the key (ASK). It reports whether it
+// has, or else what is shown in place of the error, or nil. It does not redirect a command that was cancelled meanwhile: its undo
+// is behind it on this connection and must not be overtaken. Only the reader calls it.
+func (sh *shard) redirect(c *command.Command, err error) (taken bool, shown error) {
+	// Without a host in the error, the slot is on the same host at another port.
+	to := parseRedirection(resp.Clean(err).Error(), sh.address)
+	if to.address == "" {
+		if resp.Code(err) == "CLUSTERDOWN" && c.Retries == 0 { // a probe shows nothing new
+			sh.router.queryMap()
+		}
+		return false, sh.withoutHost(err)
+	}
+	// Each condition means that the error becomes the command's answer: the limit, a Cluster that
+	// names ever more addresses, or a command that was cancelled. UnmarkForRedirect comes last
+	// because it changes the command.
+	if c.Redirects >= maxRedirects || !sh.router.mayRedirectTo(to.address) || !c.UnmarkForRedirect() {
+		return false, nil
+	}
+	// The destination is recorded before the command is queued there, so every later undo follows
+	// it. An undo between the two steps may be queued first. Its acquire was cancelled before that,
+	// and is then never written.
+	next := sh.router.redirected(c, sh.address, to)
+	if next == nil {
+		c.Fail(server.ErrClosed)
+		return true, nil
+	}
+	if c.Op.Undoes() {
+		sh.PassedOn(c)
+	}
+	c.Redirects++
+	c.SetAsking(to.asking)
+	next.Requeue(c) // from here on the other shard owns the command
+	return true, nil
+}
+
+// withoutHost names the server that sent a redirect without a host. It returns nil for any other error.
+func (sh *shard) withoutHost(err error) error {
+	code, clean := resp.Code(err), resp.Clean(err)
+	if code != "MOVED" && code != "ASK" || !strings.Contains(clean.Error(), " "+node.NoHost+":") {
+		return nil
+	}
+	return fmt.Errorf("pool: %w: %s names no host: %s", clean, sh.address, setHostname)
 }

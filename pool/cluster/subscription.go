@@ -9,11 +9,18 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
+// places says at which masters channels are.
+type places interface {
+	ownerOf(channel string) *shard // the master that has the slot of a channel's key, or nil
+	serves(sh *shard) bool         // a shard is that of a master, as far as the slot map says
+	forget(s *subscription)        // it was closed
+}
+
 // subscription is a subscription to the channels of keys in a Cluster. It subscribes to each channel at
 // the master of the key's slot, where a release of the key is published and the subscribers are counted. Each
 // master has a connection of its own. When a slot moves, its channels move after the next slot map.
 type subscription struct {
-	cluster  *cluster
+	places   places
 	listener command.Listener
 
 	// told is held while the listener is told of a change, so that it hears of changes in their order. mu may be
@@ -47,7 +54,7 @@ func (s *subscription) Add(channel string) {
 	if s.channels[channel] == nil && !s.closed {
 		c := &oneChannel{}
 		s.channels[channel] = c
-		c.moveLocked(channel, s.atLocked(s.cluster.ownerOf(channel)))
+		c.moveLocked(channel, s.atLocked(s.places.ownerOf(channel)))
 	}
 }
 
@@ -87,9 +94,7 @@ func (s *subscription) Remove(channel string) {
 
 // Close ends the subscriptions at all masters.
 func (s *subscription) Close() {
-	s.cluster.mu.Lock()
-	delete(s.cluster.subscriptions, s)
-	s.cluster.mu.Unlock()
+	s.places.forget(s)
 	s.mu.Lock()
 	s.closed = true
 	all := slices.Collect(maps.Values(s.at))
@@ -112,13 +117,13 @@ func (s *subscription) follow() {
 		if s.closed {
 			break
 		}
-		if to := s.atLocked(s.cluster.ownerOf(channel)); to != c.at {
+		if to := s.atLocked(s.places.ownerOf(channel)); to != c.at {
 			c.moveLocked(channel, to)
 			moved = true
 		}
 	}
 	for sh, one := range s.at {
-		if !s.cluster.isMaster(sh) {
+		if !s.places.serves(sh) {
 			delete(s.at, sh)
 			gone = append(gone, one)
 		}

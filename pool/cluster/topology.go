@@ -9,10 +9,11 @@ import (
 	"slices"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/door"
 )
 
-// candidates returns the members to query, in this order.
-func (cl *cluster) candidates() []string {
+// toQuery returns the members to query, in this order.
+func (cl *clusterNode) toQuery() []string {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	return cl.slots.candidates(cl.of.Addresses, rand.Perm)
@@ -24,7 +25,7 @@ func (cl *cluster) candidates() []string {
 //
 // Everything after the mutex is released may take mutexes of servers or answer commands. The new map is
 // in place by then, so a command that is routed again meanwhile follows it.
-func (cl *cluster) apply(all []slotRange, by string) {
+func (cl *clusterNode) apply(all []slotRange, by string) {
 	cl.mu.Lock()
 	// The node's Close has the list of all shards by now, and closes them. A shard that a later map
 	// made would not be on that list.
@@ -47,7 +48,7 @@ func (cl *cluster) apply(all []slotRange, by string) {
 		sh.moveQueued()
 	}
 	for _, sh := range gone {
-		sh.Retire(cl.handBack, errNoMaster)
+		sh.Retire(func(c *command.Command) { handBack(cl, c) }, errNoMaster)
 	}
 	for _, s := range subscriptions {
 		s.follow()
@@ -56,7 +57,7 @@ func (cl *cluster) apply(all []slotRange, by string) {
 
 // assignLocked tells the slot map, and makes the shards that are new. It removes and returns those that have to be
 // retired.
-func (cl *cluster) assignLocked(all []slotRange, by string) (gone []*shard) {
+func (cl *clusterNode) assignLocked(all []slotRange, by string) (gone []*shard) {
 	added, left := cl.slots.mapped(all, by, cl.base.Settings.Clock.Now())
 	// A new address gets a shard of its own here. A known one keeps its shard, with its connections
 	// and its unanswered commands.
@@ -73,19 +74,8 @@ func (cl *cluster) assignLocked(all []slotRange, by string) (gone []*shard) {
 	return gone
 }
 
-// shardOfLocked returns the shard of an address that the slot map has, and makes it if necessary. The
-// cluster must not be closed.
-func (cl *cluster) shardOfLocked(address string) *shard {
-	sh := cl.shards[address]
-	if sh == nil {
-		sh = newShard(cl, address)
-		cl.shards[address] = sh
-	}
-	return sh
-}
-
 // handBack routes a command of a retired shard again, and ends one that was for the server itself.
-func (cl *cluster) handBack(c *command.Command) {
+func handBack(cl *clusterNode, c *command.Command) {
 	if slotted(c) {
 		cl.redispatch(c)
 		return
@@ -98,7 +88,7 @@ var errNoMaster = errors.New("pool: node is no longer a cluster master")
 // topologyFailed ends the commands that wait for the first slot map, except undos that have not
 // expired, and makes later commands fail at once. It reports whether the commands had waited
 // until now.
-func (cl *cluster) topologyFailed(err error) (news bool) {
+func (cl *clusterNode) topologyFailed(err error) (news bool) {
 	cl.mu.Lock()
 	if cl.hasTopology {
 		cl.mu.Unlock()
@@ -129,7 +119,7 @@ func (cl *cluster) topologyFailed(err error) (news bool) {
 }
 
 // waitTopology returns when there is a slot map, or why there is none.
-func (cl *cluster) waitTopology(ctx context.Context) error {
+func (cl *clusterNode) waitTopology(ctx context.Context) error {
 	for {
 		cl.mu.Lock()
 		hasTopology, down := cl.hasTopology, cl.down
@@ -147,4 +137,17 @@ func (cl *cluster) waitTopology(ctx context.Context) error {
 			return fmt.Errorf("pool: %s: no cluster node has returned CLUSTER SLOTS yet", cl.base.Name)
 		}
 	}
+}
+
+// Servers returns all masters, once there is a slot map.
+func (cl *clusterNode) Servers(ctx context.Context) (door.Servers, error) {
+	if err := cl.waitTopology(ctx); err != nil {
+		return door.Servers{}, err
+	}
+	all, unserved, why := cl.masters()
+	s := door.Servers{Cluster: true, Unserved: unserved, Gap: why}
+	for _, sh := range all {
+		s.All = append(s.All, sh.Master)
+	}
+	return s, nil
 }

@@ -15,7 +15,7 @@ import (
 // rule 29). It is told what they answer, and the time. Its owner guards it, and publishes its choice.
 type council struct {
 	node     string // its name, for texts
-	of       kind
+	of       *Config
 	answers  []answer // one of each Sentinel. A change replaces the list, because the texts of earlier choices need the old one
 	choice   *choice  // is replaced at every change
 	switches int64    // how often another master was named
@@ -39,7 +39,7 @@ type choice struct {
 }
 
 // newCouncil returns the council of a node whose Sentinels have not answered yet.
-func newCouncil(node string, of kind) *council {
+func newCouncil(node string, of *Config) *council {
 	co := &council{node: node, of: of}
 	for _, a := range of.Addresses {
 		co.answers = append(co.answers, answer{sentinel: a})
@@ -170,7 +170,7 @@ func (ch *choice) MayVote(address string, now clock.Instant) error {
 var errSwitched = errors.New("pool: Sentinels name another master")
 
 // explainNoMaster returns why there is no master.
-func explainNoMaster(node string, of kind, answers []answer) string {
+func explainNoMaster(node string, of *Config, answers []answer) string {
 	var each []string
 	for _, a := range answers {
 		each = append(each, a.String())

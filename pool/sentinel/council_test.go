@@ -34,7 +34,7 @@ func newHearing(sentinels int, now clock.Instant) *hearing {
 	for i := range sentinels {
 		of.Addresses = append(of.Addresses, fmt.Sprintf("s%d", i+1))
 	}
-	return &hearing{council: newCouncil("n1", kind{of}), now: now}
+	return &hearing{council: newCouncil("n1", of), now: now}
 }
 
 func (h *hearing) hear(t *testing.T, events string) {

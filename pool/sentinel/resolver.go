@@ -19,7 +19,7 @@ import (
 // The watchers write the answers. The server reads the choice for every command, and takes no mutex for it.
 type resolver struct {
 	node.Master
-	of       kind
+	of       *Config
 	base     *node.Base
 	watchers []*watcher
 	choice   atomic.Pointer[choice] // that of council
@@ -32,15 +32,15 @@ type resolver struct {
 
 // newResolver makes the resolver of a node and a watcher for each Sentinel. start starts
 // them.
-func newResolver(b *node.Base, of kind) *resolver {
+func newResolver(b *node.Base, of *Config) *resolver {
 	r := &resolver{of: of, base: b, council: newCouncil(b.Name, of), sessions: make(map[*transport.Conn]struct{})}
 	r.choice.Store(r.council.choice)
 	cfg := b.ServerConfig(dialer{r})
 	cfg.MayVote = r.mayVote
 	r.Master = node.NewMaster(b, cfg)
 	// An answer and its watcher have the same index. Each watcher replaces only its own answer.
-	for i, a := range of.Addresses {
-		r.watchers = append(r.watchers, newWatcher(r, i, a))
+	for i := range of.Addresses {
+		r.watchers = append(r.watchers, newWatcher(r, b, of, i))
 	}
 	return r
 }

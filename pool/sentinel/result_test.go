@@ -74,8 +74,8 @@ func TestWhichSentinelsNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
 }
 
 func TestAnAddressThatASentinelNamesIsPrintable(t *testing.T) {
-	_, err := address([]any{[]byte("h\x1b[31m"), []byte("1")}, nil)
+	_, err := masterIn([]any{[]byte("h\x1b[31m"), []byte("1")}, nil)
 	require.ErrorIs(t, err, node.ErrNoAddress)
-	_, err = address([]any{[]byte("h"), []byte("1\n")}, nil)
+	_, err = masterIn([]any{[]byte("h"), []byte("1\n")}, nil)
 	require.ErrorIs(t, err, node.ErrNoAddress)
 }

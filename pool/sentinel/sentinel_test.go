@@ -425,10 +425,10 @@ func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 		{"h"},
 		{"h", "1", "2"},
 	} {
-		_, err := address(wrong, nil)
+		_, err := masterIn(wrong, nil)
 		require.ErrorIs(t, err, node.ErrNoAddress, "%q", wrong)
 	}
-	got, err := address([]any{"::1", "65535"}, nil)
+	got, err := masterIn([]any{"::1", "65535"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "[::1]:65535", got)
 }

@@ -26,10 +26,18 @@ const (
 	askPause     = 100 * time.Millisecond
 )
 
+// listener is told what the Sentinels answer.
+type listener interface {
+	recordAnswer(index int, a answer)
+	recordFailure(index int, err error)
+	wakeAll() // has every Sentinel queried at once
+}
+
 // watcher queries one Sentinel for the master repeatedly, and receives its announcements. It uses
 // two connections, because a connection in subscribe mode takes no queries.
 type watcher struct {
-	resolver *resolver
+	tells    listener
+	of       *Config
 	index    int // in the list
 	settings *transport.Settings
 	dial     func(ctx context.Context) (*transport.Conn, error)
@@ -42,11 +50,12 @@ type watcher struct {
 }
 
 // newWatcher makes the watcher of one Sentinel. begin starts it.
-func newWatcher(r *resolver, index int, address string) *watcher {
-	w := &watcher{resolver: r, index: index, settings: r.of.settings(r.base.Settings, address), wake: signal.New()}
+func newWatcher(tells listener, b *node.Base, of *Config, index int) *watcher {
+	address := of.Addresses[index]
+	w := &watcher{tells: tells, of: of, index: index, settings: of.settings(b.Settings, address), wake: signal.New()}
 	w.dial = node.Greeting(w.settings, w.settings)
 	w.life, w.stop = context.WithCancel(context.Background())
-	w.sub = pubsub.New(w.life, w.settings, w.dial, w, node.NewLog("Sentinel "+address+" of "+r.base.Name, r.base.Logger))
+	w.sub = pubsub.New(w.life, w.settings, w.dial, w, node.NewLog("Sentinel "+address+" of "+b.Name, b.Logger))
 	return w
 }
 
@@ -71,8 +80,8 @@ func (w *watcher) Subscribed(string) { w.wake.Set() }
 // does not count as an answer, because the instant at which it was true is unknown.
 func (w *watcher) Message(_, payload string) {
 	// One set of Sentinels may serve many masters. Announcements about others are ignored.
-	if name, _, _ := strings.Cut(payload, " "); name == w.resolver.of.Master {
-		w.resolver.wakeAll()
+	if name, _, _ := strings.Cut(payload, " "); name == w.of.Master {
+		w.tells.wakeAll()
 	}
 }
 
@@ -90,7 +99,7 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		// Every end of a connection is recorded, so waitMaster does not wait for a Sentinel that is
 		// down.
-		w.resolver.recordFailure(w.index, transport.WithoutContext(err))
+		w.tells.recordFailure(w.index, transport.WithoutContext(err))
 		if answered {
 			b.Reset() // the pauses between queries already bound how often a Sentinel that drops connections is dialled
 		}
@@ -114,7 +123,7 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 			return answered, err
 		}
 		answered = true
-		w.resolver.recordAnswer(w.index, n)
+		w.tells.recordAnswer(w.index, n)
 		if !w.waitNextPoll(ctx) {
 			return true, server.ErrClosed
 		}
@@ -123,7 +132,7 @@ func (w *watcher) pollConn(ctx context.Context) (answered bool, err error) {
 
 // waitNextPoll waits until the next query is due. It returns false if ctx is done.
 func (w *watcher) waitNextPoll(ctx context.Context) bool {
-	often := w.resolver.of.MaxAge / pollsPerMaxAge
+	often := w.of.MaxAge / pollsPerMaxAge
 	// A run of early queries means that announcements keep coming. One pause follows each such run,
 	// and the count begins again.
 	if w.soon++; w.soon > maxSoonAsked {
@@ -144,7 +153,7 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 
 // query queries once. It gives up after MaxAge, because the answer would be too old to count.
 func (w *watcher) query(ctx context.Context, s *transport.Conn) (n answer, err error) {
-	of := w.resolver.of
+	of := w.of
 	// The node's clock also counts a suspend, which a network deadline does not.
 	late := w.settings.Clock.AfterFunc(of.MaxAge, s.Abort)
 	defer late.Stop()
@@ -156,7 +165,7 @@ func (w *watcher) query(ctx context.Context, s *transport.Conn) (n answer, err e
 		transport.Call{Name: "SENTINEL", Args: []any{"MASTER", of.Master}})
 	if len(replies) > 0 {
 		var wrong error
-		if n.master, wrong = address(replies[0].Value, replies[0].Err); wrong != nil {
+		if n.master, wrong = masterIn(replies[0].Value, replies[0].Err); wrong != nil {
 			return n, wrong
 		}
 	}
@@ -170,9 +179,9 @@ func (w *watcher) query(ctx context.Context, s *transport.Conn) (n answer, err e
 	return n, nil
 }
 
-// address parses host and port. It returns an empty address if the Sentinel does not know the
+// masterIn parses host and port. It returns an empty address if the Sentinel does not know the
 // master.
-func address(reply any, err error) (string, error) {
+func masterIn(reply any, err error) (string, error) {
 	parts, err := redis.Strings(reply, err)
 	switch {
 	// This is an answer and not a failure. It replaces the earlier answer of this Sentinel, which
