@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
@@ -34,6 +35,9 @@ type Config struct {
 	// Ended is told that a connection ended, or could not be made. It may be nil.
 	Ended func()
 }
+
+// now returns the time of the node's clock.
+func (c *Config) now() clock.Instant { return c.Settings.Clock.Now() }
 
 // mayVote returns why the server at an address may not vote.
 func (c *Config) mayVote(address string) error {

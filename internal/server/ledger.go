@@ -19,7 +19,10 @@ import (
 // execute late (docs/dev/rules.md rule 6). It is told what happens, and queues what is to be sent. Package undo decides. It
 // outlives connections. Its methods are safe for concurrent use.
 type ledger struct {
-	s *Server
+	cfg      *Config
+	queue    *sendQueue
+	standing *standing
+	up       func() bool // whether there is a connection
 
 	mu     sync.Mutex // guards what follows, but for late.Some. Nothing is queued or answered under it.
 	closed bool
@@ -45,7 +48,7 @@ func (l *ledger) begin() {
 func (l *ledger) ended() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late.Prune(l.s.now())
+	l.late.Prune(l.cfg.now())
 }
 
 // lost is told an acquire that was unanswered when its connection ended: the server may execute it later.
@@ -54,7 +57,7 @@ func (l *ledger) lost(c *command.Command, on undo.Conn) {
 	kept := l.late.Lost(c, on)
 	l.mu.Unlock()
 	if !kept {
-		l.s.cfg.Shared.countDropped(errTooManyUnacked)
+		l.cfg.Shared.countDropped(errTooManyUnacked)
 	}
 }
 
@@ -66,7 +69,7 @@ func (l *ledger) undone(c *command.Command) {
 }
 
 func (l *ledger) undoneLocked(c *command.Command) {
-	l.late.Undone(c, l.s.now())
+	l.late.Undone(c, l.cfg.now())
 	l.sweepLaterLocked()
 }
 
@@ -90,7 +93,7 @@ func (l *ledger) answered(c *command.Command, r command.Reply, nothing bool) (re
 	}
 	l.mu.Lock()
 	l.undoneLocked(c)
-	if retrying = failed && !nothing && !l.closed && !c.Expired(l.s.queue.now()) && l.s.cfg.Shared.admitsUndo(); retrying &&
+	if retrying = failed && !nothing && !l.closed && !c.Expired(l.queue.now()) && l.cfg.Shared.admitsUndo(); retrying &&
 		l.parked.Add(c, r.Outcome == command.Unknown || c.WasResent()) {
 		l.probeLaterLocked()
 	}
@@ -103,8 +106,8 @@ func (l *ledger) answered(c *command.Command, r command.Reply, nothing bool) (re
 
 // sweepLaterLocked sets the timer to the next sweep. Without a connection it does not: begin does so for the next one.
 func (l *ledger) sweepLaterLocked() {
-	if due := l.late.Due(); due != 0 && l.s.Up() {
-		l.sweeps.Set(l.s.cfg.Settings.Clock, max(0, due.Sub(l.s.now())), l.sweep)
+	if due := l.late.Due(); due != 0 && l.up() {
+		l.sweeps.Set(l.cfg.Settings.Clock, max(0, due.Sub(l.cfg.now())), l.sweep)
 	}
 }
 
@@ -112,21 +115,21 @@ func (l *ledger) sweepLaterLocked() {
 // second.
 func (l *ledger) sweep() {
 	if c := l.nextSweep(); c != nil {
-		l.s.queue.again(c)
+		l.queue.again(c)
 	}
 }
 
 func (l *ledger) nextSweep() (next *command.Command) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.s.now()
-	if due := l.late.Due(); !l.s.Up() || due == 0 || now.Before(due) {
+	now := l.cfg.now()
+	if due := l.late.Due(); !l.up() || due == 0 || now.Before(due) {
 		return nil
 	}
-	failing, unfit := l.s.standing.failing()
+	failing, unfit := l.standing.failing()
 	parked := l.parked.Len() > 0
 	if !failing && (!unfit || !parked) {
-		if r := l.late.Sweep(now, !l.s.cfg.OneSlot && !l.s.cfg.Proxied); r != nil {
+		if r := l.late.Sweep(now, !l.cfg.OneSlot && !l.cfg.Proxied); r != nil {
 			next = &command.Command{Request: r}
 		}
 	}
@@ -142,20 +145,20 @@ func (l *ledger) nextSweep() (next *command.Command) {
 // probeLaterLocked sets the timer of the next probe if undos wait.
 func (l *ledger) probeLaterLocked() {
 	if l.parked.Len() > 0 {
-		l.probes.Set(l.s.cfg.Settings.Clock, l.parked.Pause(), l.probe)
+		l.probes.Set(l.cfg.Settings.Clock, l.parked.Pause(), l.probe)
 	}
 }
 
 // probe is the timer's function. It drops the undos that have expired, and sends the oldest of the others.
 func (l *ledger) probe() {
-	now := l.s.queue.now() // once for all: there may be 10,000
+	now := l.queue.now() // once for all: there may be 10,000
 	l.mu.Lock()
 	late := l.unparkedLocked(l.parked.Probed(now))
 	l.mu.Unlock()
 	for _, c := range late {
 		c.Fail(command.ErrExpired)
 	}
-	if l.s.Up() {
+	if l.up() {
 		l.sendParked(1)
 	}
 	l.mu.Lock()
@@ -173,19 +176,19 @@ func (l *ledger) follow() {
 
 // sendParked queues the oldest undos, at most so many. It queues none while the queue is long: the next probe will have followers, too.
 func (l *ledger) sendParked(most int) {
-	most = min(most, maxBatch-l.s.queue.len())
+	most = min(most, maxBatch-l.queue.len())
 	l.mu.Lock()
 	next := l.unparkedLocked(l.parked.Take(most))
 	l.mu.Unlock()
 	for _, c := range next {
-		l.s.queue.again(c)
+		l.queue.again(c)
 	}
 }
 
 // unparkedLocked returns undos that are parked no more.
 func (l *ledger) unparkedLocked(undos []*command.Command) []*command.Command {
 	for range undos {
-		l.s.cfg.Shared.releaseUndo()
+		l.cfg.Shared.releaseUndo()
 	}
 	return undos
 }
@@ -225,7 +228,7 @@ func (l *ledger) close() (parked []*command.Command) {
 func (l *ledger) endDeadConns(ctx context.Context, conn *transport.Conn, f session.Facts) error {
 	// Each kill waits for the server, so the mutex is free meanwhile. Nothing is added: lost is called by this goroutine only.
 	runID := f.RunID
-	if l.s.cfg.Proxied {
+	if l.cfg.Proxied {
 		runID = "" // it may be another server's, and so may be the client IDs
 	}
 	l.mu.Lock()
@@ -244,7 +247,7 @@ func (l *ledger) endDeadConns(ctx context.Context, conn *transport.Conn, f sessi
 	// Before the connection takes commands: an undo that is sent on it already counts on the result.
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late.Connected(left, l.s.now())
+	l.late.Connected(left, l.cfg.now())
 	return nil
 }
 

@@ -54,7 +54,7 @@ func TestALateAcquireIsForgottenWithItsKeys(t *testing.T) {
 		ledger := &l.server.ledger
 		l.flight.push([]*command.Command{acquiring("A", "k")})
 		l.server.unanswered(l)
-		ledger.late.Connected([]undo.Conn{l.id()}, l.server.now()) // it could not be ended
+		ledger.late.Connected([]undo.Conn{l.id()}, l.server.cfg.now()) // it could not be ended
 		require.True(t, ledger.late.Some())
 		time.Sleep(2 * longTTL)
 		l.server.unanswered(l)
@@ -76,7 +76,7 @@ func TestAClosedNodeRepeatsNoUndo(t *testing.T) {
 
 // expiring gives a command a not-after instant that does not pass in a test.
 func expiring(s *Server, c *command.Command) *command.Command {
-	c.NotAfter = s.now().Add(mostTTL)
+	c.NotAfter = s.cfg.now().Add(mostTTL)
 	return c
 }
 

@@ -95,7 +95,7 @@ func (l *link) handle(c *command.Command, v any, err error) {
 		l.conn.End(fmt.Errorf("%w (%w)", errRoleChanged, resp.Clean(err)))
 	}
 	if c.Op == command.Info {
-		l.nothing.Forget(s.now())
+		l.nothing.Forget(s.cfg.now())
 		s.standing.checked(v, err)
 		c.Answer(command.Reply{Outcome: command.Granted})
 		return
@@ -119,7 +119,7 @@ func (l *link) handle(c *command.Command, v any, err error) {
 		return
 	}
 	if r.Outcome == command.Failed && !s.cfg.Proxied { // a proxy may have sent it to another server, too
-		l.nothing.Failed(c, s.now()) // this answer is its last
+		l.nothing.Failed(c, s.cfg.now()) // this answer is its last
 	}
 	if isUnmarked(c, r) {
 		s.standing.unmarked(c, r)
@@ -142,7 +142,7 @@ func (l *link) handle(c *command.Command, v any, err error) {
 // the validity counts from before that, so accepting the grant would be safe today. But every future use of a grant would have to
 // keep it safe.
 func (l *link) counted(c *command.Command, r command.Reply) command.Reply {
-	if r.Outcome != command.Granted || !votes(c) {
+	if r.Outcome != command.Granted || !countsAsVote(c) {
 		return r
 	}
 	if err := l.server.cfg.mayVote(l.conn.Address); err != nil {
@@ -151,8 +151,8 @@ func (l *link) counted(c *command.Command, r command.Reply) command.Reply {
 	return r
 }
 
-// votes reports whether a command's answer counts towards a quorum of a lock.
-func votes(c *command.Command) bool {
+// countsAsVote reports whether a command's answer counts towards a quorum of a lock.
+func countsAsVote(c *command.Command) bool {
 	switch c.Op {
 	case command.Acquire, command.Confirm, command.Repair, command.Extend, command.Inspect, command.Ping:
 		return true

@@ -18,10 +18,10 @@ const (
 // minPrune is the least number of commands between two runs of prune.
 const minPrune = 64
 
-// queue has the commands that wait to be written to one server, in their order, and says why commands fail at once
+// sendQueue has the commands that wait to be written to one server, in their order, and says why commands fail at once
 // (docs/dev/rules.md rule 23). It outlives connections: undos wait in it for the next one. Its methods are safe for
 // concurrent use, but take, begin and end are for one writer at a time.
-type queue struct {
+type sendQueue struct {
 	cfg  *Config       // for the bound, the clock and what is pruned
 	wake signal.Signal // wakes the writer
 
@@ -35,13 +35,13 @@ type queue struct {
 	passOn     func(*command.Command) // of a server that was retired: takes a command instead
 }
 
-func newQueue(cfg *Config) queue {
-	return queue{cfg: cfg, wake: signal.New(), untilPrune: minPrune}
+func newQueue(cfg *Config) sendQueue {
+	return sendQueue{cfg: cfg, wake: signal.New(), untilPrune: minPrune}
 }
 
 // push queues a command, and another one right behind it unless that is nil, and wakes the writer. It takes both or none,
 // and returns why: see command.Node. unfit is why the server should not get them.
-func (q *queue) push(c, behind *command.Command, unfit error) error {
+func (q *sendQueue) push(c, behind *command.Command, unfit error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	err := q.refusesLocked(c, unfit)
@@ -62,7 +62,7 @@ func (q *queue) push(c, behind *command.Command, unfit error) error {
 }
 
 // refuses returns why a command would not be queued.
-func (q *queue) refuses(c *command.Command, unfit error) error {
+func (q *sendQueue) refuses(c *command.Command, unfit error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.refusesLocked(c, unfit)
@@ -70,7 +70,7 @@ func (q *queue) refuses(c *command.Command, unfit error) error {
 
 // refusesLocked returns why a command cannot be queued. An undo is always queued unless the node is closed or drained: it
 // belongs to an acquire that was written, and ends with the acquire's keys.
-func (q *queue) refusesLocked(c *command.Command, unfit error) error {
+func (q *sendQueue) refusesLocked(c *command.Command, unfit error) error {
 	switch {
 	// Before closed: a queue that was drained is also closed, and its commands go to the successor all the same.
 	case q.passOn != nil:
@@ -90,7 +90,7 @@ func (q *queue) refusesLocked(c *command.Command, unfit error) error {
 
 // wakeLocked wakes the writer, and reports whether it did. It does not if there is nothing to write, or no writer, or if
 // the writer will look at the queue anyway.
-func (q *queue) wakeLocked() bool {
+func (q *sendQueue) wakeLocked() bool {
 	if !q.asleep || q.waiting.len() == 0 {
 		return false
 	}
@@ -101,7 +101,7 @@ func (q *queue) wakeLocked() bool {
 
 // again queues a command that was queued before, behind the others, however long the queue is. Where that is impossible
 // it passes the command on, or answers it, so it must not be called under a mutex.
-func (q *queue) again(c *command.Command) {
+func (q *sendQueue) again(c *command.Command) {
 	q.mu.Lock()
 	passOn, ended := q.passOn, q.closed || q.down != nil && !c.Op.Undoes()
 	if passOn == nil && !ended {
@@ -119,7 +119,7 @@ func (q *queue) again(c *command.Command) {
 
 // take removes what one write sends, and appends it to taken. more reports that commands are left. Otherwise the writer
 // has to wait until it is woken. All are taken under one lock, so their order is that of the queue.
-func (q *queue) take(taken []*command.Command) (all []*command.Command, more bool) {
+func (q *sendQueue) take(taken []*command.Command) (all []*command.Command, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for size := 0; len(taken) < maxBatch && q.waiting.len() > 0; {
@@ -135,14 +135,14 @@ func (q *queue) take(taken []*command.Command) (all []*command.Command, more boo
 
 // begin is told that a connection has a writer, which looks at the queue. The failure of the dials before ends, and the
 // rate of pruning begins again.
-func (q *queue) begin() {
+func (q *sendQueue) begin() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.served, q.asleep, q.down, q.untilPrune = true, false, nil, minPrune
 }
 
 // end is told that the writer has ended. Queued commands wait for the next one.
-func (q *queue) end() {
+func (q *sendQueue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.served, q.asleep = false, false
@@ -150,7 +150,7 @@ func (q *queue) end() {
 
 // fail makes new commands fail at once until there is a connection again, and removes those that wait. Undos are kept
 // while they may be needed. Its caller answers the removed ones.
-func (q *queue) fail(err error) (failed []droppedCommand) {
+func (q *sendQueue) fail(err error) (failed []droppedCommand) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	// down is set under the lock under which the queue is emptied: a command is either in the queue by now, or refused.
@@ -168,28 +168,28 @@ func (q *queue) fail(err error) (failed []droppedCommand) {
 }
 
 // failing reports whether commands fail at once, because there is no connection.
-func (q *queue) failing() bool {
+func (q *sendQueue) failing() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.down != nil
 }
 
 // close refuses commands from now on. What is queued waits for fail.
-func (q *queue) close() {
+func (q *sendQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 }
 
 // isClosed reports whether close was called.
-func (q *queue) isClosed() bool {
+func (q *sendQueue) isClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed
 }
 
 // drain removes all commands. Those that come later are never queued: passOn gets those that are queued again.
-func (q *queue) drain(passOn func(*command.Command)) (left []*command.Command) {
+func (q *sendQueue) drain(passOn func(*command.Command)) (left []*command.Command) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.passOn = passOn
@@ -198,7 +198,7 @@ func (q *queue) drain(passOn func(*command.Command)) (left []*command.Command) {
 
 // removeIf removes and returns the commands for which a condition is true. The others keep their order. The condition
 // is asked under the mutex.
-func (q *queue) removeIf(condition func(c *command.Command) bool) (removed []*command.Command) {
+func (q *sendQueue) removeIf(condition func(c *command.Command) bool) (removed []*command.Command) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -216,21 +216,21 @@ func (q *queue) removeIf(condition func(c *command.Command) bool) (removed []*co
 }
 
 // len returns the number of commands.
-func (q *queue) len() int {
+func (q *sendQueue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting.len()
 }
 
 // now returns the time by which commands expire.
-func (q *queue) now() clock.Instant { return q.cfg.Shared.Member().Clock.Now() }
+func (q *sendQueue) now() clock.Instant { return q.cfg.Shared.Member().Clock.Now() }
 
 // pruneLocked removes commands that were given up or have expired from a queue that is not being emptied. While a dial or
 // a write hangs, which may take seconds, most queued commands were given up long ago. It goes through the queue whenever
 // as many commands have come as the run before left, also if the queue had no room for them. So each command costs a
 // constant share of a run. It answers none: its caller may hold a mutex, and the goroutines of the connection may be
 // blocked by the dial or the write. So another one answers.
-func (q *queue) pruneLocked() {
+func (q *sendQueue) pruneLocked() {
 	if q.served && q.waiting.len() <= maxBatch {
 		q.untilPrune = min(q.untilPrune, maxBatch) // the queue may be shorter now than it was
 		return                                     // the writer is emptying it
@@ -252,7 +252,7 @@ func (q *queue) pruneLocked() {
 }
 
 // removeLocked removes the commands for which why returns an error. The others keep their order.
-func (q *queue) removeLocked(why func(c *command.Command) error) (removed []droppedCommand) {
+func (q *sendQueue) removeLocked(why func(c *command.Command) error) (removed []droppedCommand) {
 	// One round through the ring: each command is taken from the head and, if it is kept, put behind the others.
 	for range q.waiting.len() {
 		c := q.waiting.pop()
@@ -263,27 +263,4 @@ func (q *queue) removeLocked(why func(c *command.Command) error) (removed []drop
 		}
 	}
 	return removed
-}
-
-// droppedCommand is a command that is not written, and the reason.
-type droppedCommand struct {
-	command *command.Command
-	why     error
-}
-
-// failAll fails commands that left the queue unsent. It calls their owners, and so must not be called under a mutex.
-func failAll(list []droppedCommand) {
-	for _, d := range list {
-		d.fail()
-	}
-}
-
-func (d droppedCommand) fail() { d.command.Fail(d.why) }
-
-// dropReason returns why a command that left the queue is not written: it expired, or its owner gave it up.
-func dropReason(c *command.Command, now clock.Instant) error {
-	if c.Expired(now) {
-		return command.ErrExpired
-	}
-	return command.ErrGivenUp
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/reply"
 	"github.com/quorumlock/go-redlock/internal/resp"
@@ -23,7 +22,7 @@ type Server struct {
 	Counters
 
 	cfg      *Config
-	queue    queue
+	queue    sendQueue
 	standing standing
 	ledger   ledger
 	link     atomic.Pointer[link] // nil while there is no connection
@@ -37,7 +36,7 @@ type Server struct {
 func New(cfg *Config) *Server {
 	s := &Server{cfg: cfg, queue: newQueue(cfg)}
 	s.standing.cfg, s.standing.wake = cfg, s.queue.wake
-	s.ledger.s = s
+	s.ledger.cfg, s.ledger.queue, s.ledger.standing, s.ledger.up = cfg, &s.queue, &s.standing, s.Up
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -50,9 +49,6 @@ func (s *Server) Up() bool { return s.link.Load() != nil }
 
 // Queued returns how many commands wait to be written.
 func (s *Server) Queued() int { return s.queue.len() }
-
-// now returns the time of the node's clock.
-func (s *Server) now() clock.Instant { return s.cfg.Settings.Clock.Now() }
 
 // Submit queues a command, and another one right behind it unless that is nil (docs/dev/rules.md rule 23). It returns why it does not
 // take them: see command.Node.
@@ -223,7 +219,7 @@ func (s *Server) connect(ctx context.Context) (*link, error) {
 // serve runs the connection until it ends, and handles its unanswered commands. It
 // reports how long the connection lasted.
 func (s *Server) serve(l *link) (lived time.Duration, err error) {
-	began := s.now()
+	began := s.cfg.now()
 	s.link.Store(l)
 	// After the Store: Stop first ends the life, and then looks for a connection. So either it ends this one, or this one is not served.
 	if s.life.Err() != nil {
@@ -255,7 +251,7 @@ func (s *Server) serve(l *link) (lived time.Duration, err error) {
 		c.Answer(lost)
 	}
 	s.standing.Answer(nil, lost) // a VerifyMarker may have been wanted
-	return s.now().Sub(began), err
+	return s.cfg.now().Sub(began), err
 }
 
 // unanswered queues the unanswered undos of an ended connection for the next one. It returns the other unanswered commands and the

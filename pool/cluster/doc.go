@@ -6,7 +6,8 @@ package cluster
 
 // The files of the package.
 //
-//	config.go        Config, its checks and its URL
+//	config.go        Config and its URL
+//	kind.go          what package pool asks for: checks, URLs, opening a node
 //	cluster.go       a node: its shards, and what it says of all of them
 //	topology.go      what a new slot map changes; refresh.go asks for it, slots.go reads CLUSTER SLOTS
 //	slotmap.go       decides where a command goes

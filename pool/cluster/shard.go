@@ -73,7 +73,7 @@ func (sh *shard) moveQueued() {
 // belongsElsewhere reports whether a queued command should go to another shard. A command behind
 // ASKING should not, unless there is no connection.
 func (sh *shard) belongsElsewhere(c *command.Command, up bool) bool {
-	return slotted(c) && !(c.Asking() && up) && sh.router.goesElsewhere(sh, c)
+	return slotted(c) && (!c.Asking() || !up) && sh.router.goesElsewhere(sh, c)
 }
 
 // slotted reports whether a command is for the owner of a slot, and not for one server.

@@ -6,7 +6,8 @@ package sentinel
 
 // The files of the package.
 //
-//	sentinel.go   Config, its checks and its URL
+//	sentinel.go   Config and its URL
+//	kind.go       what package pool asks for: checks, URLs, opening a node
 //	council.go    decides which master the majority of Sentinels names
 //	resolver.go   a node: follows what its council decides
 //	watcher.go    asks one Sentinel
