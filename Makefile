@@ -307,7 +307,7 @@ release: $(NFPM) ## make and sign the files of a release, and publish nothing: V
 	scripts/release $(CURDIR)/$(NFPM) '$(VERSION)'
 
 .PHONY: release-check
-release-check: $(NFPM) ## build this commit as for a release, twice, compare, and try its deb, rpm and image in containers
+release-check: $(NFPM) ## build this commit as for a release, twice, compare, and try its archive, deb, rpm and image
 	scripts/release $(CURDIR)/$(NFPM) --try
 
 .PHONY: check

@@ -1,10 +1,17 @@
 package scripts_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,8 +59,13 @@ func signable(t *testing.T) (folder, key string, git func(args ...string), relea
 		"module github.com/quorumlock/go-redlock/cmd/redlock\n\ngo 1.25.0\n\nrequire github.com/quorumlock/go-redlock v0.1.0\n")
 	write(t, filepath.Join(folder, "cmd/redlock/own.work"), "go 1.25.0\n\nuse .\n\nreplace github.com/quorumlock/go-redlock => ../..\n")
 	write(t, filepath.Join(folder, "internal/tools/sbom/main.go"), program)
+	compressor, err := os.ReadFile("../internal/tools/gzip/main.go")
+	require.NoError(t, err)
+	write(t, filepath.Join(folder, "internal/tools/gzip/main.go"), string(compressor))
+	write(t, filepath.Join(folder, "LICENSE"), "licence\n")
 	write(t, filepath.Join(folder, "NOTICE"), "licences\n")
-	write(t, filepath.Join(folder, "Makefile"), "man completion:\n")
+	write(t, filepath.Join(folder, "Makefile"),
+		"man completion:\n\tmkdir -p bin/$@ && echo $@ >bin/$@/redlock.1 && echo $@ >bin/$@/redlock-run.1\n")
 	write(t, filepath.Join(folder, "deploy/Dockerfile"), "FROM scratch\n")
 	write(t, filepath.Join(folder, ".gitignore"), "dist/\n")
 	write(t, filepath.Join(folder, "minisign.pub"), "the pair\n")
@@ -101,7 +113,7 @@ func TestTheSumsOfAReleaseAreSignedAndVerified(t *testing.T) {
 	text, err := os.ReadFile(sums)
 	require.NoError(t, err)
 	binary := "redlock_v0.1.0_" + runtime.GOOS + "_" + runtime.GOARCH
-	files := []string{binary, binary + ".cdx.json", "NOTICE", "provenance.json"}
+	files := []string{binary, binary + ".cdx.json", binary + ".tar.gz", "NOTICE", "provenance.json"}
 	if runtime.GOOS == "linux" {
 		files = append(files, binary+".deb", binary+".rpm")
 		date, err := exec.Command("git", "-C", folder, "log", "-1", "--format=%ct").Output()
@@ -113,6 +125,48 @@ func TestTheSumsOfAReleaseAreSignedAndVerified(t *testing.T) {
 	for _, file := range files {
 		require.Contains(t, string(text), "  "+file+"\n")
 	}
+}
+
+func TestAnArchiveHasTheCommandWithWhatBelongsToIt(t *testing.T) {
+	withMinisign(t)
+	folder, _, _, release := signable(t)
+	says, _, err := release("none")
+	require.NoError(t, err, says)
+	commit, err := exec.Command("git", "-C", folder, "log", "-1", "--format=%ct").Output()
+	require.NoError(t, err)
+	name := "redlock_v0.1.0_" + runtime.GOOS + "_" + runtime.GOARCH
+	packed, err := os.ReadFile(filepath.Join(folder, "dist/v0.1.0", name+".tar.gz"))
+	require.NoError(t, err)
+	opened, err := gzip.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	modes := map[string]int64{}
+	for archive := tar.NewReader(opened); ; {
+		h, err := archive.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		if h.Typeflag == tar.TypeXGlobalHeader { // the commit
+			continue
+		}
+		modes[h.Name] = h.Mode
+		require.Equal(t, strings.TrimSpace(string(commit)), strconv.FormatInt(h.ModTime.Unix(), 10), h.Name)
+		require.Zero(t, h.Uid, h.Name)
+	}
+	require.Equal(t, map[string]int64{
+		name + "/": 0o755, name + "/redlock": 0o755, name + "/LICENSE": 0o644, name + "/NOTICE": 0o644,
+		name + "/man/redlock.1": 0o644, name + "/man/redlock-run.1": 0o644,
+		name + "/completion/redlock.1": 0o644, name + "/completion/redlock-run.1": 0o644,
+	}, modes)
+
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "dist")))
+	t.Setenv("LC_ALL", "en_US.UTF-8") // where - counts for less in the order of names
+	t.Setenv("TZ", "Asia/Tokyo")
+	says, _, err = release("none")
+	require.NoError(t, err, says)
+	again, err := os.ReadFile(filepath.Join(folder, "dist/v0.1.0", name+".tar.gz"))
+	require.NoError(t, err)
+	require.Equal(t, sha256.Sum256(packed), sha256.Sum256(again))
 }
 
 func TestASignatureThatDoesNotFitThePublicKeyIsAnError(t *testing.T) {
