@@ -281,7 +281,8 @@ api: ## write down the exported API, for review: api/*.txt
 
 .PHONY: api-check
 api-check: ## fail where the exported API is not what api/*.txt says
-	go run ./internal/tools/apilist -check api $(PUBLIC)
+	go run ./internal/tools/apilist bin/api $(PUBLIC)
+	diff -r -U 0 api bin/api || { echo 'the exported API is not what api/ says: make api writes it down' >&2; exit 1; }
 
 .PHONY: api-diff
 api-diff: $(APIDIFF) ## print which changes of the exported API since BASE=COMMIT break programs, and which do not

@@ -54,13 +54,3 @@ func TestEverythingThatAUserCanNameIsListed(t *testing.T) {
 		"var ErrGone error",
 	}, "\n"), got)
 }
-
-func TestAChangeIsSaidByWhatComesAndWhatGoes(t *testing.T) {
-	err := compare("api", map[string]string{"a.txt": "func A()\nfunc B()\n"}, map[string]string{"a.txt": "func A() error\nfunc B()\n"})
-	require.Error(t, err)
-	assert.Contains(t, err.Error(), "api/a.txt\n  - func A()\n  + func A() error")
-
-	require.Error(t, compare("api", map[string]string{"a.txt": "x\n"}, nil), "a package that is gone")
-	require.Error(t, compare("api", nil, map[string]string{"a.txt": "x\n"}), "a package that is not listed")
-	require.NoError(t, compare("api", map[string]string{"a.txt": "x\n"}, map[string]string{"a.txt": "x\n"}))
-}
