@@ -25,9 +25,9 @@ func completionEntry() *cli.Subcommand {
 			Use:   "completion [flags] " + strings.Join(shells, "|"),
 			Short: "print a script with which a shell completes redlock's words",
 			Long: `It completes subcommands, flags, the COMMAND of redlock run, and the NAMEs of redlock
-status and break. For a NAME it searches the nodes as redlock list does, for half a second
-at most, and offers up to 200 names that are held on a node. It offers none if no node can
-be reached.
+status and break. Behind COMMAND it offers files, and not COMMAND's own words. For a NAME
+it searches the nodes as redlock list does, for half a second at most, and offers up to
+200 names that are held on a node. It offers none if no node can be reached.
 
 The script goes where the shell looks for it. For bash the package bash-completion is
 needed.
