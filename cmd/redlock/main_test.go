@@ -67,6 +67,7 @@ func TestHelpIsPrintedOnRequest(t *testing.T) {
 			got := invoke(t, nil, args...)
 			require.Equal(t, cli.ExitOK, got.status, args)
 			require.Empty(t, got.err)
+			require.True(t, strings.HasPrefix(got.out, "redlock "+cmd.Name()+": "+cmd.Short+".\n\n"), got.out)
 			require.Contains(t, got.out, "\nUsage:\n  redlock "+cmd.Name()+" ")
 			require.Regexp(t, `\nExit status:\n  (n|0) +\S`, got.out)
 			require.Regexp(t, `\n  64 +wrong usage\n`, got.out)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,11 +22,14 @@ import (
 // newRoot returns the whole command, bound to an invocation, which has words or not.
 func newRoot(inv *cli.Invocation, words bool) *cobra.Command {
 	root := &cobra.Command{
-		Use:     "redlock",
-		Short:   "hold locks over several independent Redis nodes, by quorum",
-		Long:    cli.Overview,
-		Version: versionOf(debug.ReadBuildInfo()).String(),
+		Use:   "redlock",
+		Short: "hold locks over several independent Redis nodes, by quorum",
+		Long:  cli.Overview,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asked, _ := cmd.Flags().GetBool("version"); asked {
+				printVersion(inv)
+				return nil
+			}
 			if words { // flags, for another word would be a command
 				return errors.New("a command is needed, before its flags")
 			}
@@ -42,7 +44,7 @@ func newRoot(inv *cli.Invocation, words bool) *cobra.Command {
 	}
 	root.SetOut(inv.Stdout)
 	root.SetErr(inv.Stderr)
-	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpTemplate("{{if .HasParent}}{{.CommandPath}}: {{.Short}}.\n\n{{end}}" + root.HelpTemplate())
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages", fmt.Sprintf("FlagUsagesWrapped %d", terminal.Columns)))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -52,7 +54,7 @@ func newRoot(inv *cli.Invocation, words bool) *cobra.Command {
 		root.AddCommand(cmd.Command)
 	}
 	root.InitDefaultHelpFlag()
-	root.InitDefaultVersionFlag()
+	root.Flags().BoolP("version", "v", false, "version for redlock") // cobra's own knows no --json
 	cli.NameValues(root.Flags())
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})

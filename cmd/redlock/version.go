@@ -42,14 +42,18 @@ func versionFlags(f *pflag.FlagSet) cli.RunFunc {
 		if len(c.Words()) > 0 {
 			return c.Misused("takes no arguments")
 		}
-		v := versionOf(debug.ReadBuildInfo())
-		if c.JSON {
-			_ = c.PrintJSON(v)
-			return cli.ExitOK
-		}
-		_, _ = fmt.Fprintln(c.Stdout, v)
+		printVersion(c)
 		return cli.ExitOK
 	}
+}
+
+func printVersion(c *cli.Invocation) {
+	v := versionOf(debug.ReadBuildInfo())
+	if c.JSON {
+		_ = c.PrintJSON(v)
+		return
+	}
+	_, _ = fmt.Fprintln(c.Stdout, v)
 }
 
 // version is what this program was built from.

@@ -36,6 +36,8 @@ func TestTheVersionIsPrinted(t *testing.T) {
 	}
 	got := invoke(t, nil, "version", "--json")
 	require.Equal(t, cli.ExitOK, got.status)
+	require.Equal(t, got, invoke(t, nil, "--version", "--json"))
+	require.Equal(t, got, invoke(t, nil, "--json", "--version"))
 	var v map[string]any
 	require.NoError(t, json.Unmarshal([]byte(got.out), &v))
 	require.Equal(t, runtime.Version(), v["go"])
