@@ -73,8 +73,8 @@ type Contention struct {
 	Blocked time.Duration
 	// Oldest is how long one of the keys in the way has been there, if no token is on a quorum.
 	Oldest time.Duration
-	// Tokens identifies the tokens that are on a quorum, for all names.
-	Tokens string
+	// Tokens has the tokens that are on a quorum, by name; nil if there is none.
+	Tokens []string
 	// Foreign reports that a token is not from this library, so its release is not announced.
 	Foreign bool
 

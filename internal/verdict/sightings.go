@@ -2,9 +2,7 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -36,14 +34,16 @@ func (seen *Sightings) Explain(now clock.Instant, longest time.Duration, f Failu
 // holderOf finds the name that one token holds on a quorum for the longest. FreeIn is the time
 // until that quorum expires, unless it is extended.
 func holderOf(f Failure) (c Contention) {
-	var tokens strings.Builder
 	for name := range f.Names {
 		for token, left := range TokensHolding(f.Keys, name) {
 			c.Foreign = c.Foreign || token != "" && !command.WellFormed(token)
 			if len(left) < f.Need {
 				continue
 			}
-			_, _ = fmt.Fprintln(&tokens, name, token)
+			if c.Tokens == nil {
+				c.Tokens = make([]string, f.Names)
+			}
+			c.Tokens[name] = token
 			slices.Sort(left)
 			// The name is free when fewer than a quorum are left.
 			if d := left[len(left)-f.Need]; !c.Stuck || command.Outlasts(d, c.FreeIn) {
@@ -51,7 +51,6 @@ func holderOf(f Failure) (c Contention) {
 			}
 		}
 	}
-	c.Tokens = tokens.String()
 	return c
 }
 

@@ -38,7 +38,7 @@ func inSubscribers(t *testing.T, f func(t *testing.T, table *Table, nodes []*sub
 func listen(c *contender) (first bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	first = c.subs.beginLocked()
+	first = c.subs.beginLocked(c.names)
 	c.look.expiry = never
 	c.look.listen(never)
 	return first
@@ -88,6 +88,44 @@ func TestAWaiterForSeveralNamesReliesOnNoChannelAlone(t *testing.T) {
 			w.leave()
 		})
 	}
+}
+
+// While another one is held it would count as one that comes for a name, and be left time. If the name that it awaits is
+// free, an attempt finds out which one is not.
+func TestAWaiterForSeveralNamesAwaitsTheOneThatIsStillHeld(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		held := func(tokens ...string) verdict.Contention {
+			return verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: tokens}
+		}
+		w := enter(table, "a", "b")
+		w.failed(held("one", "two"))
+		require.Len(t, nodes[0].channels(), 3)
+		confirm(nodes, all, all+"a", all+"b")
+		w.failed(held("three", "two"))
+		require.Equal(t, map[string]bool{all: true, all + "b": true}, nodes[0].channels())
+		require.True(t, told(w))
+		w.failed(verdict.Contention{Why: verdict.Assumed, Stuck: true, FreeIn: -1})
+		require.Len(t, nodes[0].channels(), 2, "nothing else was seen")
+
+		w.poll = newPoll(&w.Waiter, make([]bool, 3))
+		until := table.now().Add(time.Minute + ExpiryMargin)
+		for i := range nodes {
+			w.poll.cmds[i].Answer(heldFor(time.Minute))
+			w.poll.cmds[3+i].Answer(free)
+		}
+		require.Equal(t, tries, w.endPoll())
+		require.Equal(t, []clock.Instant{until, until, until}, w.blocked, "the error of the last attempt says so")
+
+		w.failed(held("four", ""))
+		require.Len(t, nodes[0].channels(), 3)
+		require.False(t, told(w))
+		confirm(nodes, all+"a")
+		require.Equal(t, BySubscription, w.woken, "it may have been released before")
+		w.failed(held("four", "five"))
+		require.Len(t, nodes[0].channels(), 2)
+		w.leave()
+		require.Empty(t, nodes[0].channels(), "a release of both would count it as another process")
+	})
 }
 
 // The connections of a subscription are lost, or a node confirms it after its end. Otherwise a waiter would rely on
@@ -165,7 +203,7 @@ func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 				for _, n := range nodes[:2] { // during the attempt
 					n.listener.Message(all+"a", "1 1")
 				}
-				w.failed(verdict.Contention{Why: refusal(w), Tokens: "one"})
+				w.failed(verdict.Contention{Why: refusal(w), Tokens: []string{"one"}})
 				if listen(w); w.vain > patience {
 					require.Equal(t, none, wokenBy(w))
 				}
@@ -198,7 +236,7 @@ func TestAWaiterThatOthersAreFasterThanDoesNotBackOff(t *testing.T) {
 		w := enter(table, "a")
 		w.reason = ByMessage
 		for i := range 100 * patience {
-			w.failed(verdict.Contention{Why: refusal(w), Tokens: strconv.Itoa(i)})
+			w.failed(verdict.Contention{Why: refusal(w), Tokens: []string{strconv.Itoa(i)}})
 			require.Zero(t, w.look.quiet)
 		}
 		w.leave()
@@ -214,7 +252,7 @@ func TestAWaiterThatIsFarFromItsTurnRests(t *testing.T) {
 		confirm(nodes, all, all+"a")
 		table.names["a"].waits(table.now())
 		clearSignals(&w.Waiter)
-		w.fails(verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: "one"})
+		w.fails(verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: []string{"one"}})
 		release := func() {
 			nodes[0].listener.Message(all+"a", "400000 100000")
 			nodes[1].listener.Message(all+"a", "400000 100000")
@@ -259,7 +297,7 @@ func TestATurnThatIsPutOffIsNotTaken(t *testing.T) {
 		listen(w)
 		confirm(nodes, all, all+"a")
 		clearSignals(&w.Waiter)
-		w.fails(verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: "one"})
+		w.fails(verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: []string{"one"}})
 		plan := func(d time.Duration) {
 			table.mu.Lock()
 			defer table.mu.Unlock()

@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -280,24 +281,38 @@ func (l *listener) Down(error) {
 // subscribed has the channels of a waiter at the head of its queues. Table.mu guards it.
 type subscribed struct {
 	waiter   *Waiter
-	channels []*channel // of its names; empty if it has not subscribed
+	channels []*channel // of the names that it awaits; empty if it has not subscribed
 	before   bool       // it has subscribed before its first attempt and has not waited since
 }
 
-// beginLocked subscribes to the releases of the waiter's names, on every node that supports it. It reports whether
-// this call did so.
-func (s *subscribed) beginLocked() (first bool) {
+// beginLocked subscribes to the releases of names of the waiter, on every node that supports it, and to those of no
+// other name: the waiter would count as one that comes for it. It reports whether this call subscribed to any.
+func (s *subscribed) beginLocked(names []string) (first bool) {
 	s.before = false
 	t := s.waiter.table
-	if s.channels != nil || t.closed || !t.channels.connectLocked() {
+	if t.closed || !t.channels.connectLocked() {
 		return false
 	}
-	for _, name := range s.waiter.names {
-		c := t.channels.addLocked(name)
-		c.waiter = s.waiter
-		s.channels = append(s.channels, c)
+	for _, name := range names {
+		if c := t.channels.addLocked(name); c.waiter != s.waiter {
+			c.waiter, first = s.waiter, true
+			s.channels = append(s.channels, c)
+		}
 	}
-	return true
+	s.dropLocked(names)
+	return first
+}
+
+// dropLocked ends the subscriptions to other names than these at once.
+func (s *subscribed) dropLocked(names []string) {
+	s.channels = slices.DeleteFunc(s.channels, func(c *channel) bool {
+		if slices.Contains(names, c.of) {
+			return false
+		}
+		c.waiter = nil
+		c.all.removeLocked(c)
+		return true
+	})
 }
 
 // resumeLocked subscribes before the attempt if the channels are already confirmed, as for a
@@ -306,15 +321,18 @@ func (s *subscribed) beginLocked() (first bool) {
 func (s *subscribed) resumeLocked() {
 	all := &s.waiter.table.channels
 	if s.channels == nil && all.table.isMajority(all.shared.confirmed) && all.confirmedLocked(s.waiter.names) {
-		s.beginLocked()
+		s.beginLocked(s.waiter.names)
 		s.before = true
 	}
 }
 
-// endLocked ends the use of the channels. They remain for a while. A waiter that got the lock at once did not
-// wait and does not prolong that. Otherwise a process that acquires a name again and again would
-// never leave its channel.
+// endLocked ends the use of the channels. They remain for a while, unless some of the names have none: a release takes
+// all for subscribed to, or none. A waiter that got the lock at once did not wait and does not prolong that. Otherwise
+// a process that acquires a name again and again would never leave its channel.
 func (s *subscribed) endLocked(linger time.Duration) {
+	if len(s.channels) < len(s.waiter.names) {
+		s.dropLocked(nil)
+	}
 	for _, c := range s.channels {
 		if !s.before {
 			c.keepUntil = s.waiter.table.now().Add(linger)

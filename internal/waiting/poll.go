@@ -30,9 +30,11 @@ type poll struct {
 	until  clock.Instant     // it waits for answers until then
 	reqs   []command.Request // by name
 	cmds   []command.Command // by name and node
+	only   *command.Request  // of the only name that the waiter awaits; nil: of all
 
 	// Guarded by Table.mu:
-	blocked    []clock.Instant // by node: until when it cannot grant; 0: not blocked
+	held       []clock.Instant // by node: until when it cannot grant; 0: not blocked
+	blocked    []clock.Instant // the same for the awaited names alone
 	unanswered []int           // by node: number of names
 }
 
@@ -43,7 +45,7 @@ func newPoll(w *Waiter, failed []bool) *poll {
 	p := &poll{
 		waiter: w, failed: failed, until: w.table.now().Add(cfg.PollTimeout),
 		reqs: make([]command.Request, len(w.names)), cmds: make([]command.Command, n*len(w.names)),
-		blocked: make([]clock.Instant, n), unanswered: slices.Repeat([]int{len(w.names)}, n),
+		held: make([]clock.Instant, n), blocked: make([]clock.Instant, n), unanswered: slices.Repeat([]int{len(w.names)}, n),
 	}
 	for k, name := range w.names {
 		r, args := &p.reqs[k], &command.LockArgs{}
@@ -52,6 +54,9 @@ func newPoll(w *Waiter, failed []bool) *poll {
 		r.NotAfter = p.until
 		for i := range n {
 			p.cmds[k*n+i].Fill(r, i, p)
+		}
+		if len(w.awaits) < len(w.names) && name == w.awaits[0] {
+			p.only = r
 		}
 	}
 	return p
@@ -70,7 +75,7 @@ func (p *poll) submit() {
 func (p *poll) Answer(c *command.Command, rep command.Reply) {
 	w := p.waiter
 	t := w.table
-	now, left := t.now(), time.Duration(0)
+	now, left, until := t.now(), time.Duration(0), clock.Instant(0)
 	switch {
 	case rep.Outcome == command.Refused:
 		left = rep.Left + ExpiryMargin
@@ -84,9 +89,12 @@ func (p *poll) Answer(c *command.Command, rep command.Reply) {
 	defer t.mu.Unlock()
 	switch {
 	case left == verdict.NoExpiry:
-		p.blocked[c.Node] = never
+		until = never
 	case left > 0:
-		p.blocked[c.Node] = max(p.blocked[c.Node], now.Add(left))
+		until = now.Add(left)
+	}
+	if p.held[c.Node] = max(p.held[c.Node], until); p.only == nil || p.only == c.Request {
+		p.blocked[c.Node] = max(p.blocked[c.Node], until)
 	}
 	p.unanswered[c.Node]--
 	if w.poll == p && p.conclusiveLocked() {

@@ -57,7 +57,8 @@ type Waiter struct {
 	// Used only by the waiter's own goroutine:
 	pause   Backoff
 	reason  Reason        // why it made the last attempt
-	tokens  string        // that held the names after the last query for them
+	awaits  []string      // the names whose releases it awaits, all or one
+	tokens  []string      // that held the names after the last query for them
 	changed clock.Instant // when others held them than before; 0: never
 	vain    int           // attempts after messages while the same tokens held the names
 	foreign bool          // one of them was not from this library
@@ -79,7 +80,7 @@ const (
 // returns an error if the context ended or the Locker was closed.
 func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contender) (*vote.Round, error) {
 	w.table, w.ctx, w.done, w.names, w.contender = t, ctx, ctx.Done(), names, c
-	w.pause = t.cfg.Backoff
+	w.pause, w.awaits = t.cfg.Backoff, names
 	t.mu.Lock()
 	w.enterLocked(w)
 	w.subs.waiter = w
@@ -181,14 +182,14 @@ func (w *Waiter) endPoll() step {
 	t := w.table
 	next := t.now().Add(t.pollPause(false, w.foreign))
 	t.mu.Lock()
-	blocked := slices.Clone(w.poll.blocked)
-	expiry, free := freeAt(blocked)
+	held := slices.Clone(w.poll.held)
+	expiry, free := freeAt(w.poll.blocked)
 	s := w.look.answered(free, expiry, next)
 	if w.poll = nil; w.woken == byAnswer {
 		w.woken = none
 	}
 	t.mu.Unlock()
-	w.contender.Polled(blocked, s == sleeps)
+	w.contender.Polled(held, s == sleeps)
 	return s
 }
 
@@ -234,7 +235,8 @@ func (w *Waiter) yieldLocked() bool {
 		return false
 	}
 	if others {
-		w.subs.beginLocked()
+		w.awaits = w.names
+		w.subs.beginLocked(w.awaits)
 	}
 	if w.look.held, w.look.expiry = false, never; !w.toldLocked() {
 		if others { // it may not hear of their turns
@@ -255,6 +257,7 @@ func (w *Waiter) yieldLocked() bool {
 func (w *Waiter) failedLocked(seen verdict.Contention) step {
 	t, l := w.table, &w.look
 	now := t.now()
+	w.awaitHeld(seen.Tokens)
 	changing, assumed := w.noteTokens(now, seen), seen.Why == verdict.Assumed
 	w.noteMessageLocked(now)
 	if seen.Why.Refused() {
@@ -264,7 +267,7 @@ func (w *Waiter) failedLocked(seen verdict.Contention) step {
 		l.expiry = now.Add(seen.FreeIn + ExpiryMargin)
 	}
 	if seen.Stuck {
-		first := w.subs.beginLocked()
+		first := w.subs.beginLocked(w.awaits)
 		if w.toldLocked() {
 			w.pause.reset() // it was no split vote, so the next split vote begins with short pauses again
 			l.listen(now.Add(t.pollPause(true, w.foreign || assumed)))
@@ -283,14 +286,27 @@ func (w *Waiter) failedLocked(seen verdict.Contention) step {
 	return sleeps
 }
 
+// awaitHeld decides which names a waiter for several awaits: if a token still holds one of them, that one alone. Otherwise it
+// would count as one that comes for another name when that is released.
+func (w *Waiter) awaitHeld(tokens []string) {
+	if tokens != nil {
+		w.awaits = w.names
+	}
+	for i := range min(len(tokens), len(w.tokens)) {
+		if tokens[i] != "" && tokens[i] == w.tokens[i] {
+			w.awaits = w.names[i : i+1]
+		}
+	}
+}
+
 // noteTokens records which tokens hold the names. If the same ones do after an expiry, their holder extends them, and
 // expiries no longer wake the waiter. It reports whether others held them a short time ago.
 func (w *Waiter) noteTokens(now clock.Instant, seen verdict.Contention) (changing bool) {
 	switch {
 	case seen.Why == verdict.Assumed:
 		return false // nothing was seen
-	case seen.Tokens != w.tokens || seen.Tokens == "":
-		if seen.Tokens != "" && w.tokens != "" {
+	case !slices.Equal(seen.Tokens, w.tokens) || seen.Tokens == nil:
+		if seen.Tokens != nil && w.tokens != nil {
 			w.changed = now
 		}
 		w.tokens, w.look.renewing, w.vain = seen.Tokens, false, 0
@@ -298,7 +314,7 @@ func (w *Waiter) noteTokens(now clock.Instant, seen verdict.Contention) (changin
 		w.look.renewing = true
 	}
 	w.foreign = seen.Foreign
-	return seen.Tokens != "" && w.changed != 0 && now.Sub(w.changed) < busy
+	return seen.Tokens != nil && w.changed != 0 && now.Sub(w.changed) < busy
 }
 
 // noteMessageLocked makes pauses, which double, if attempts after many messages were in vain.
