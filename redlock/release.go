@@ -149,12 +149,13 @@ func (lk *Lock) buildUndo(r *vote.Round) (h waiting.Handoff, alone *command.Requ
 		lk.buildAttemptUndo(r)
 		return h, nil
 	}
-	if left := lk.minHoldLeft(r); left > 0 {
+	left := lk.minHoldLeft(r)
+	h = lk.l.waiting.Releasing(&lk.hold, r.Start, left)
+	if left > 0 {
 		command.NewShorten(&r.Request, &lk.args, left, lk.l.set.maxTTL)
-		lk.l.waiting.Ended(&lk.hold)
+		r.Request.Announces(h.OwnSubscribers, h.Age)
 		return h, nil
 	}
-	h = lk.l.waiting.Releasing(&lk.hold, r.Start)
 	// Some names are free for other processes, or the next attempt may fail for its other names.
 	if h.Attempt == nil || !h.SameNames {
 		command.NewAnnouncingRelease(&r.Request, &lk.args, h.OwnSubscribers, h.Age)

@@ -104,14 +104,14 @@ func quiet(t *testing.T, l *Locker) {
 }
 
 // publisher returns a function that publishes the release of a name on a master.
-func publisher(t *testing.T, m *fakeredis.Master, name string) (publish func()) {
+func publisher(t *testing.T, m *fakeredis.Master, name, payload string) (publish func()) {
 	t.Helper()
 	raw, err := m.Dial(bg, "", "")
 	require.NoError(t, err)
 	c := redis.NewConn(raw, 0, 0)
 	t.Cleanup(func() { _ = c.Close() })
 	return func() {
-		_, err := c.Do("PUBLISH", command.FreePrefix+name, "")
+		_, err := c.Do("PUBLISH", command.FreePrefix+name, payload)
 		assert.NoError(t, err)
 	}
 }

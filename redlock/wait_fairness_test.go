@@ -24,6 +24,7 @@ import (
 // race runs contenders of several Lockers on the same names and records the order of the holders.
 type race struct {
 	hold time.Duration
+	opts []LockOption
 	h    history
 	mu   sync.Mutex // guards the fields below
 	who  []int      // the Lockers, in the order in which they held
@@ -48,7 +49,7 @@ func (r *race) run(lockers []*Locker, n int, d time.Duration) {
 }
 
 func (r *race) turn(ctx context.Context, l *Locker, i int) bool {
-	k, err := l.Acquire(ctx, "a", time.Minute)
+	k, err := l.Acquire(ctx, "a", time.Minute, r.opts...)
 	if err != nil {
 		return false
 	}
@@ -216,6 +217,46 @@ func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 			require.Greater(fl.t, len(r.who), n*27/10)
 			require.Less(fl.t, attempts, 23.0)
 			require.NoError(fl.t, r.h.overlap())
+		})
+	}
+}
+
+// All know when the keys of a released lock end. They try in the order of other releases: if all tried at that instant, the
+// process that released it would be the first again and again.
+func TestTheEndOfAMinimumHoldHasAnOrder(t *testing.T) {
+	late.LeaveOut(t, "it counts turns")
+	t.Parallel()
+	for _, c := range []struct {
+		near, far int
+		hold      time.Duration
+		turns     int     // for each of them
+		least     int     // turns that any of them has
+		attempts  float64 // for each hold
+	}{
+		{20, 0, 500 * time.Millisecond, 5, 1, 25},
+		{60, 0, 1500 * time.Millisecond, 2, 0, 54},
+		{1, 1, 500 * time.Millisecond, 10, 5, 4},
+		{1, 1, 2 * time.Second, 10, 5, 4},
+	} {
+		inBubble(t, 3, func(fl *testbed) {
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Microsecond) })
+			var all []*Locker
+			for range c.near {
+				all = append(all, fl.process().locker())
+			}
+			for range c.far {
+				all = append(all, fl.process().far(5*time.Millisecond))
+			}
+			fl.forget()
+			n := c.turns * len(all)
+			r := race{hold: c.hold / 10, opts: []LockOption{WithMinHold(c.hold)}}
+			r.run(all, 1, time.Duration(n)*c.hold)
+			_, turns := r.turns(len(all))
+			attempts := float64(fl.count("SET")) / float64(3*len(r.who))
+			fl.t.Logf("%+v: %d holds of %d: %v, %.1f attempts each", c, len(r.who), n, turns, attempts)
+			require.GreaterOrEqual(fl.t, len(r.who), n*9/10)
+			require.GreaterOrEqual(fl.t, slices.Min(turns), c.least)
+			require.Less(fl.t, attempts, c.attempts)
 		})
 	}
 }

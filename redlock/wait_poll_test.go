@@ -332,12 +332,12 @@ func TestAForeignHolderIsPolledOften(t *testing.T) {
 }
 
 // flood announces a release a thousand times a second on all nodes, until stop is called.
-func (fl *testbed) flood(name string) (stop func()) {
+func (fl *testbed) flood(name, payload string) (stop func()) {
 	var over atomic.Bool
 	ended := make(chan struct{})
 	var publishers []func()
 	for _, m := range fl.masters {
-		publishers = append(publishers, publisher(fl.t, m, name))
+		publishers = append(publishers, publisher(fl.t, m, name, payload))
 	}
 	go func() {
 		defer close(ended)
@@ -355,23 +355,25 @@ func (fl *testbed) flood(name string) (stop func()) {
 }
 
 // Announcements without a release make a waiter back off. It notices a release among them within
-// the time between two polls.
+// the time between two polls. So it does if they say that the keys end soon, or in a day.
 func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
-	inBubble(t, 3, func(fl *testbed) {
-		a, b := fl.locker(), fl.process().locker()
-		k := take(t, a, "a", time.Hour)
-		done := wants(bg, b, "a")
-		fl.settled()
-		stop := fl.flood("a")
-		defer stop()
-		pass(10 * time.Second)
-		require.LessOrEqual(t, fl.masters[0].Commands()["SET"], 25, "less than two a second, and some before")
-		released := time.Now()
-		require.NoError(t, k.Release(bg))
-		w := gets(t, done)
-		require.LessOrEqual(t, w.at.Sub(released), waiting.MaxPollPause)
-		require.NoError(t, w.k.Release(bg))
-	})
+	for _, payload := range []string{"", "1000 2 1", "1000 2 86400000"} {
+		inBubble(t, 3, func(fl *testbed) {
+			a, b := fl.locker(), fl.process().locker()
+			k := take(fl.t, a, "a", time.Hour)
+			done := wants(bg, b, "a")
+			fl.settled()
+			stop := fl.flood("a", payload)
+			defer stop()
+			pass(10 * time.Second)
+			require.LessOrEqual(fl.t, fl.masters[0].Commands()["SET"], 40, "less than three a second, and some before")
+			released := time.Now()
+			require.NoError(fl.t, k.Release(bg))
+			w := gets(fl.t, done)
+			require.LessOrEqual(fl.t, w.at.Sub(released), waiting.MaxPollPause, "%q", payload)
+			require.NoError(fl.t, w.k.Release(bg))
+		})
+	}
 }
 
 // A release right after a false announcement is noticed when the pause is over.
@@ -383,7 +385,7 @@ func TestAReleaseBehindAnAnnouncementInVainIsHeard(t *testing.T) {
 		done := wants(bg, b, "a")
 		fl.settled()
 		for i := range 2 { // a majority
-			publisher(t, fl.masters[i], "a")()
+			publisher(t, fl.masters[i], "a", "")()
 		}
 		for range maxLate / time.Millisecond {
 			if fl.answered(); fl.count("SET") > 0 {
@@ -406,7 +408,7 @@ func TestAWaiterThatBackedOffHearsAgain(t *testing.T) {
 		k := take(t, a, "a", time.Hour)
 		done := wants(bg, b, "a")
 		fl.settled()
-		stop := fl.flood("a")
+		stop := fl.flood("a", "")
 		pass(10 * time.Second)
 		stop()
 		pass(2 * time.Second)

@@ -1,5 +1,7 @@
 package command
 
+import "strings"
+
 // The parts of scripts. KEYS are the n keys of the lock, followed by their n counters with
 // fencing. ARGV begins with the token.
 
@@ -96,6 +98,11 @@ const (
       others = math.max(others, 1)
     end`
 )
+
+// announceEnd is announce for a key that ends after left.
+var announceEnd = strings.NewReplacer(
+	"ARGV[3] .. ' ' .. waiters", "ARGV[5] .. ' ' .. waiters .. ' ' .. left", "ARGV[3]", "ARGV[5] .. ' 0 ' .. left", "ARGV[2]", "ARGV[4]",
+).Replace(announce)
 
 // all refuses if any key does not hold the token.
 const all = `

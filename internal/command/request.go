@@ -139,10 +139,15 @@ func NewCountingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.setReportingScript(passScripts, ownSubscribers)
 }
 
-// NewShorten fills r with a Shorten to left.
+// NewShorten fills r with a Shorten to left, which announces when the keys end.
 func NewShorten(r *Request, t *LockArgs, left, maxTTL time.Duration) {
 	r.reset(Shorten, t, left, maxTTL)
-	r.setScript(shortenScripts)
+	r.setReportingScript(shortenScripts, 0)
+}
+
+// Announces sets what NewAnnouncingRelease takes, for a Shorten.
+func (r *Request) Announces(ownSubscribers int, age time.Duration) {
+	r.ownSubscribers, r.span = uint8(min(ownSubscribers, math.MaxUint8)), age //nolint:gosec // bounded
 }
 
 // NewInspect fills r with an Inspect of the keys. The token is not used.
@@ -291,8 +296,10 @@ func (r *Request) appendScriptArgs(args []any) []any {
 	}
 	args = append(args, r.token())
 	switch r.Op {
-	case Acquire, Extend, Repair, Shorten:
+	case Acquire, Extend, Repair:
 		args = append(args, milliseconds(r.TTL), milliseconds(r.MaxTTL))
+	case Shorten:
+		args = append(args, milliseconds(r.TTL), milliseconds(r.MaxTTL), small(int(r.ownSubscribers)), r.age())
 	case Release:
 		if r.ReportWaiters {
 			args = append(args, small(int(r.ownSubscribers)))

@@ -68,7 +68,15 @@ func TestEveryRequestIsPutOnTheWireAsTheProtocolSays(t *testing.T) {
 		},
 		"shorten": {
 			func(r *command.Request) { command.NewShorten(r, two, 10*time.Millisecond, most) }, "shorten",
-			[]any{int64(2), "k1", "k2", "tok", int64(10), int64(3600000)},
+			[]any{int64(2), "k1", "k2", "tok", int64(10), int64(3600000), int64(0), int64(0)},
+			command.Shorten,
+		},
+		"shorten after a wait": {
+			func(r *command.Request) {
+				command.NewShorten(r, one, 10*time.Millisecond, most)
+				r.Announces(1, 1500*time.Microsecond)
+			}, "shorten",
+			[]any{int64(1), "k", "tok", int64(10), int64(3600000), int64(1), int64(1500)},
 			command.Shorten,
 		},
 		"inspect": {

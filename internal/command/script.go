@@ -122,12 +122,17 @@ var (
 
 	// shortenScripts is a release that leaves the keys for the rest of a minimum hold, even a key
 	// whose expiry was removed. It returns the number of keys that hold the token.
-	shortenScripts = scriptPair{plain: script("shorten", "7873634a8c4f3590c87988c8b7ce75993a88bbaa", plain, bounds, mine, `
+	// It announces the end of each key, as announceScripts do a release, with what is left of the key in milliseconds.
+	shortenScripts = scriptPair{plain: script("shorten", "3509cf54d9fd86277cd3de9649b5cce102fdf5fc", plain, bounds, mine, `
+local others = 0
 for _, key in ipairs(mine) do
   local left = redis.call('PTTL', key)
-  if left < 0 or left > ttl then redis.call('PEXPIRE', key, ARGV[2]) end
+  if left < 0 or left > ttl then
+    redis.call('PEXPIRE', key, ARGV[2])
+    left = ARGV[2]
+  end`+announceEnd+`
 end
-return #mine
+return #mine + others * (n + 1)
 `)}
 
 	// inspectScripts returns three values for each key: its type, its value if it is a string (its

@@ -31,7 +31,7 @@ func TestOnlyTheReplyThatBelongsToACommandIsAVote(t *testing.T) {
 		"acquire": {"1": command.Granted, "0": command.Refused},
 		"extend":  {"1": command.Granted, "0": command.Refused},
 		"release": {"2": command.Granted, "1": command.Refused, "0": command.Refused},
-		"shorten": {"2": command.Granted, "1": command.Refused, "0": command.Refused},
+		"shorten": {"2": command.Granted, "1": command.Refused, "0": command.Refused, "3": command.Refused},
 		"inspect": {"list": command.Granted, "list of none": command.Granted},
 		"ping":    {"PONG": command.Granted},
 		"fence":   {"-1": command.Granted, "0": command.Refused, "1": command.Granted, "2": command.Granted, "3": command.Granted},

@@ -191,13 +191,14 @@ func (c *channel) heardLocked(r release) {
 	}
 	if other && len(w.names) == 1 { // all that saw the same keys would try at the same instant, though another process has the name by then
 		w.look.released()
+		w.look.renewing = w.look.renewing || r.left > 0 // nor at the same instant when the keys end
 	}
 	switch rest := s.rest(waited, draw()); {
-	case rest > 0 && len(w.names) == 1:
+	case rest > 0 && len(w.names) == 1 && r.left == 0:
 		w.restLocked(rest)
 	case other:
 		d, tries := s.delay(waited, draw())
-		switch at := c.firstAt.Add(d); {
+		switch at := c.firstAt.Add(r.left + d); {
 		case !tries:
 			w.planLocked(0)
 		case len(w.names) > 1:

@@ -20,11 +20,11 @@ type Handoff struct {
 	waiter *Waiter // gets the attempt
 }
 
-// Releasing ends a hold. It chooses the next holder in this process, before the release is sent.
-// The caller submits the attempt, if there is one, and then calls Deliver.
-func (t *Table) Releasing(h *Hold, now clock.Instant) Handoff {
+// Releasing ends a hold whose keys are deleted now, or end after left. It chooses the next holder in this process, before
+// the release is sent. The caller submits the attempt, if there is one, and then calls Deliver.
+func (t *Table) Releasing(h *Hold, now clock.Instant, left time.Duration) Handoff {
 	t.mu.Lock()
-	next, plan := t.pickNextLocked(h, now)
+	next, plan := t.pickNextLocked(h, now, left)
 	t.mu.Unlock()
 	if next == nil {
 		return plan
@@ -57,9 +57,9 @@ func (w *Waiter) receive(attempt *vote.Round) {
 }
 
 // pickNextLocked ends the hold of the lock's names. It picks a head that can have all of its names
-// now, unless another process must have its turn first. It wakes the other heads, which attempt for
+// now, unless its keys remain or another process must have its turn first. It wakes the other heads, which attempt for
 // themselves.
-func (t *Table) pickNextLocked(h *Hold, now clock.Instant) (next *Waiter, plan Handoff) {
+func (t *Table) pickNextLocked(h *Hold, now clock.Instant, left time.Duration) (next *Waiter, plan Handoff) {
 	due := false
 	for _, name := range h.Names {
 		s := t.names[name]
@@ -68,7 +68,7 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant) (next *Waiter, plan H
 		}
 		s.holder = nil
 		plan.Age = max(plan.Age, s.waited)
-		plan.CountWaiters = s.holdEnds(now, s.empty()) || plan.CountWaiters
+		plan.CountWaiters = s.holdEnds(now.Add(left), s.empty()) || plan.CountWaiters
 		due = due || s.mustYield
 	}
 	plan.Age = plan.Age.Truncate(time.Microsecond) // as it is sent
@@ -88,7 +88,7 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant) (next *Waiter, plan H
 		}
 		switch head := s.head(); {
 		case head == nil || head == next:
-		case next == nil && !due && head.canReceiveLocked():
+		case next == nil && left == 0 && !due && head.canReceiveLocked():
 			next = head
 			next.phase = receiving
 		default:

@@ -23,7 +23,7 @@ func TestAReleaseHandsTheLockToTheHead(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		h := held(table, "a")
 		first, second := enter(table, "a"), enter(table, "a")
-		plan := table.Releasing(h, table.now())
+		plan := table.Releasing(h, table.now(), 0)
 		require.Same(t, first.attempt, plan.Attempt)
 		require.True(t, plan.SameNames)
 		requireTurn(t, false, first, second)
@@ -43,7 +43,7 @@ func TestAHeadThatCannotReceiveGetsNoHandoff(t *testing.T) {
 		h := held(table, "a")
 		c := enter(table, "a")
 		c.attempt = nil
-		plan := table.Releasing(h, table.now())
+		plan := table.Releasing(h, table.now(), 0)
 		require.Nil(t, plan.Attempt)
 		plan.Deliver()
 		require.Equal(t, outcome{}, <-c.begun)
@@ -56,7 +56,7 @@ func TestAHeadThatCannotReceiveGetsNoHandoff(t *testing.T) {
 		table.mu.Unlock()
 		require.Equal(t, outcome{err: context.Canceled}, <-c.begun)
 		c.Leave()
-		require.Nil(t, table.Releasing(h, table.now()).Attempt)
+		require.Nil(t, table.Releasing(h, table.now(), 0).Attempt)
 	})
 }
 
@@ -65,10 +65,10 @@ func TestAHeadWithAHeldNameGetsNoHandoff(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		a, b := held(table, "a"), held(table, "b")
 		both := enter(table, "a", "b")
-		require.Nil(t, table.Releasing(a, table.now()).Attempt)
+		require.Nil(t, table.Releasing(a, table.now(), 0).Attempt)
 		synctest.Wait()
 		requireTurn(t, false, both)
-		plan := table.Releasing(b, table.now())
+		plan := table.Releasing(b, table.now(), 0)
 		require.Same(t, both.attempt, plan.Attempt)
 		require.False(t, plan.SameNames)
 		plan.Deliver()
@@ -83,7 +83,7 @@ func TestAWaiterThatGivesUpDuringAHandoffReceivesTheAttempt(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		h := held(table, "a")
 		c := enter(table, "a")
-		plan := table.Releasing(h, table.now())
+		plan := table.Releasing(h, table.now(), 0)
 		c.cancel()
 		synctest.Wait()
 		require.Empty(t, c.begun)
@@ -100,7 +100,7 @@ func TestAfterAStreakTheHeadYieldsToOtherProcesses(t *testing.T) {
 		table.NoteOthers(h, 0, command.OthersWait)
 		c := enter(table, "a")
 		time.Sleep(MaxStreakTime)
-		plan := table.Releasing(h, table.now())
+		plan := table.Releasing(h, table.now(), 0)
 		require.Nil(t, plan.Attempt)
 		require.True(t, plan.CountWaiters)
 		began := time.Now()

@@ -16,7 +16,7 @@ import (
 // the undo would hand the other lock's name to a waiter, whose attempt is refused.
 func TestTheEndOfAnEarlierHoldLeavesTheNextHolderItsName(t *testing.T) {
 	for what, end := range map[string]func(table *Table, h *Hold) *vote.Round{
-		"released": func(table *Table, h *Hold) *vote.Round { return table.Releasing(h, table.now()).Attempt },
+		"released": func(table *Table, h *Hold) *vote.Round { return table.Releasing(h, table.now(), 0).Attempt },
 		"ended":    func(table *Table, h *Hold) *vote.Round { table.Ended(h); return nil },
 	} {
 		inBubble(t, func(t *testing.T, table *Table) {
@@ -53,7 +53,7 @@ func TestAReleaseOfSeveralNamesWakesTheHeadsThatGetNoHandoff(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		h := held(table, "a", "b")
 		a, b := enter(table, "a"), enter(table, "b")
-		plan := table.Releasing(h, table.now())
+		plan := table.Releasing(h, table.now(), 0)
 		require.Same(t, a.attempt, plan.Attempt)
 		synctest.Wait()
 		requireTurn(t, true, b)
@@ -87,7 +87,7 @@ func TestAWaiterForSeveralNamesYieldsForEach(t *testing.T) {
 			table.NoteOthers(&Hold{Names: []string{name}}, 0, command.OthersWait)
 			time.Sleep(MaxStreakTime)
 			other := enter(table, "a", "b")
-			plan := table.Releasing(h, table.now())
+			plan := table.Releasing(h, table.now(), 0)
 			require.Nil(t, plan.Attempt, "%s is due to others", name)
 			require.True(t, plan.CountWaiters)
 			began := time.Now()
@@ -105,7 +105,7 @@ func TestAReleaseCountsWaitersIfTheStreakOfAnyNameIsOver(t *testing.T) {
 		inBubble(t, func(t *testing.T, table *Table) {
 			h := held(table, "a", "b")
 			table.names[name].holds = MaxStreak - 1
-			require.True(t, table.Releasing(h, table.now()).CountWaiters)
+			require.True(t, table.Releasing(h, table.now(), 0).CountWaiters)
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestAReleaseCountsWaitersIfTheStreakOfAnyNameIsOver(t *testing.T) {
 func TestAHandoffContinuesTheStreak(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {
 		h, c := held(table, "a"), enter(table, "a")
-		plan := table.Releasing(h, table.now())
+		plan := table.Releasing(h, table.now(), 0)
 		time.Sleep(100 * time.Millisecond) // the round trip of the release and the acquire
 		plan.Deliver()
 		<-c.begun
@@ -151,7 +151,7 @@ func TestAHoldEndsTheWaitForEachOfItsNames(t *testing.T) {
 			s.waits(table.now())
 		}
 		time.Sleep(10 * time.Millisecond)
-		plan := table.Releasing(h, table.now())
+		plan := table.Releasing(h, table.now(), 0)
 		plan.Deliver()
 		<-c.begun
 		next := &Hold{Names: []string{"a", "b"}, Began: table.now(), HandedOff: true}

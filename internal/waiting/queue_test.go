@@ -245,7 +245,7 @@ func BenchmarkUncontended(b *testing.B) {
 	for b.Loop() {
 		_, _ = table.Enter(bg, &c.Waiter, h.Names, c)
 		table.Acquired(h, &c.Waiter)
-		table.Releasing(h, 0)
+		table.Releasing(h, 0, 0)
 	}
 }
 

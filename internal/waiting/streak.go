@@ -111,7 +111,7 @@ func (s *streak) yieldUntil(now clock.Instant) clock.Instant {
 	}
 	pause := min(s.releasedAt.Sub(s.unbroken)/unknownShare, MaxForeignPause)
 	s.mustYield, s.unbroken = false, 0
-	s.waits(max(s.releasedAt, now.Add(-minSlot))) // an age of 0 would be unknown
+	s.waits(min(now, max(s.releasedAt, now.Add(-minSlot)))) // an age of 0 would be unknown
 	if s.others {
 		pause = s.afterOwn(draw())
 	}

@@ -115,6 +115,17 @@ func TestAProcessYieldsForLongerIfNobodyTakesItsTurn(t *testing.T) {
 	require.Equal(t, now.Add(-minSlot), p.joined, "it did not wait meanwhile")
 }
 
+// The keys of a minimum hold end later than the hold. Meanwhile the process waits as others do.
+func TestAProcessLetsOthersGoFirstWhenItsKeysEnd(t *testing.T) {
+	now := clock.Instant(time.Hour)
+	end := now.Add(time.Minute)
+	s := streak{others: true, start: now.Add(-time.Second), turn: turn{waiters: 1}}
+	require.True(t, s.holdEnds(end, true))
+	require.GreaterOrEqual(t, s.yieldUntil(now), end.Add(minSlot))
+	require.Zero(t, s.age(now))
+	require.Equal(t, time.Minute, s.age(end))
+}
+
 // A process of which nobody seems to know is given the name from time to time.
 func TestAProcessThatHandsANameOnForLongYieldsAlsoIfItSeemsToBeAlone(t *testing.T) {
 	var p streak
@@ -157,14 +168,14 @@ func TestAProcessThatHandsANameOnForLongYieldsAlsoIfItSeemsToBeAlone(t *testing.
 func TestATurnOfAnotherProcessCountsOnce(t *testing.T) {
 	p := streak{others: true, turn: turn{ahead: 5}}
 	hears := func(age time.Duration) float64 {
-		require.True(t, p.hears(1, release{age, 1}))
+		require.True(t, p.hears(1, release{age: age, waiters: 1}))
 		return p.ahead
 	}
 	require.InDelta(t, 4, hears(7), 0.1)
 	require.InDelta(t, 4, hears(7), 0.1, "of the same streak")
 	require.InDelta(t, 3, hears(8), 0.1)
 	p.said = 9
-	require.False(t, p.hears(1, release{9, 1}), "its own")
+	require.False(t, p.hears(1, release{age: 9, waiters: 1}), "its own")
 	require.InDelta(t, 3, p.ahead, 0.1)
 	p.lostTo(1)
 	require.InDelta(t, 3, p.ahead, 0.1, "it will hear of that one's release")

@@ -20,13 +20,18 @@ const (
 type release struct {
 	age     time.Duration // how long the holder had waited; 0 if unknown
 	waiters int           // how many processes listened; 0 if unknown
+	left    time.Duration // after what time the keys end; 0: they are deleted
 }
 
-// parseRelease reads a message: the age in microseconds, and the number of subscribers. Numbers that are
-// missing, negative or too large are taken for unknown.
+// parseRelease reads a message: the age in microseconds, the number of subscribers, and what is left of the keys in
+// milliseconds. Numbers that are missing, negative or too large are taken for unknown.
 func parseRelease(payload string) release {
 	var r release
-	age, waiters, _ := strings.Cut(payload, " ")
+	age, rest, _ := strings.Cut(payload, " ")
+	waiters, left, _ := strings.Cut(rest, " ")
+	if n, err := strconv.ParseInt(left, 10, 64); err == nil && n > 0 && n < int64(maxAge/time.Millisecond) {
+		r.left = time.Duration(n) * time.Millisecond
+	}
 	if n, err := strconv.ParseInt(age, 10, 64); err == nil && n > 0 && n < int64(maxAge/time.Microsecond) {
 		r.age = time.Duration(n) * time.Microsecond
 	}

@@ -527,7 +527,7 @@ func TestForgedAgesStopNobody(t *testing.T) {
 					for _, p := range f.processes {
 						for range inARow {
 							if p.waiting && f.now >= p.restUntil {
-								f.hear(p, release{maxAge, waiters})
+								f.hear(p, release{age: maxAge, waiters: waiters})
 							}
 						}
 					}

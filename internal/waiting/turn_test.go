@@ -14,9 +14,9 @@ import (
 func TestAMessageIsReadWithinBounds(t *testing.T) {
 	unknown := release{}
 	for payload, want := range map[string]release{
-		"1500 3":                          {1500 * time.Microsecond, 3},
-		"0 3":                             {0, 3},
-		"1500":                            {1500 * time.Microsecond, 0},
+		"1500 3":                          {age: 1500 * time.Microsecond, waiters: 3},
+		"0 3":                             {age: 0, waiters: 3},
+		"1500":                            {age: 1500 * time.Microsecond, waiters: 0},
 		"":                                unknown,
 		" ":                               unknown,
 		"-1 -1":                           unknown,
@@ -24,8 +24,13 @@ func TestAMessageIsReadWithinBounds(t *testing.T) {
 		"1e3 1e3":                         unknown,
 		"9223372036854775807 0":           unknown,
 		"99999999999999999999 3.5":        unknown,
-		"1 " + strconv.Itoa(maxWaiters+1): {time.Microsecond, 0},
-		"1 2 3":                           {time.Microsecond, 0},
+		"1 " + strconv.Itoa(maxWaiters+1): {age: time.Microsecond, waiters: 0},
+		"1 2 3":                           {age: time.Microsecond, waiters: 2, left: 3 * time.Millisecond},
+		"1 2 -3":                          {age: time.Microsecond, waiters: 2},
+		"1 2 0":                           {age: time.Microsecond, waiters: 2},
+		"1 2 3 4":                         {age: time.Microsecond, waiters: 2},
+		"1 2 31536000000":                 {age: time.Microsecond, waiters: 2}, // a year
+		"  3":                             {left: 3 * time.Millisecond},
 	} {
 		require.Equal(t, want, parseRelease(payload), "%q", payload)
 	}
@@ -39,7 +44,7 @@ func queued(step time.Duration, waiters int) *turn {
 	for i := range releases {
 		age := 100*time.Millisecond - time.Duration(releases-1-i)*(5*time.Millisecond-step)
 		if age > 0 {
-			tr.hear(clock.Instant(time.Duration(i+1)*5*time.Millisecond), release{age, waiters})
+			tr.hear(clock.Instant(time.Duration(i+1)*5*time.Millisecond), release{age: age, waiters: waiters})
 		}
 	}
 	return &tr
@@ -78,12 +83,12 @@ func TestARestSaysNothingOfThePausesBetweenReleases(t *testing.T) {
 	tr := queued(5*time.Millisecond, 20)
 	gap, heard := tr.gap, tr.heard
 	tr.missed(time.Second / 2)
-	tr.hear(heard.Add(time.Second/2), release{100 * time.Millisecond, 20})
+	tr.hear(heard.Add(time.Second/2), release{age: 100 * time.Millisecond, waiters: 20})
 	require.Equal(t, gap, tr.gap)
-	tr.hear(tr.heard.Add(gap*3/2), release{100 * time.Millisecond, 20})
+	tr.hear(tr.heard.Add(gap*3/2), release{age: 100 * time.Millisecond, waiters: 20})
 	require.Equal(t, gap+gap/16, tr.gap)
 	gap = tr.gap
-	tr.hear(tr.heard.Add(time.Minute), release{100 * time.Millisecond, 20})
+	tr.hear(tr.heard.Add(time.Minute), release{age: 100 * time.Millisecond, waiters: 20})
 	require.Equal(t, gap+gap/8, tr.gap, "one pause says little")
 }
 
@@ -91,10 +96,10 @@ func TestARestSaysNothingOfThePausesBetweenReleases(t *testing.T) {
 func TestTheLongestWaitGrowsWithTime(t *testing.T) {
 	tr := queued(5*time.Millisecond, 20)
 	for range 20 {
-		tr.hear(tr.heard.Add(time.Millisecond), release{maxAge, 20})
+		tr.hear(tr.heard.Add(time.Millisecond), release{age: maxAge, waiters: 20})
 	}
 	require.Equal(t, 260*time.Millisecond, tr.longest.Round(time.Millisecond))
-	tr.hear(tr.heard.Add(time.Second), release{maxAge, 20})
+	tr.hear(tr.heard.Add(time.Second), release{age: maxAge, waiters: 20})
 	require.Equal(t, 520*time.Millisecond, tr.longest.Round(time.Millisecond), "twice as much at most")
 }
 

@@ -246,6 +246,7 @@ func (w *Waiter) yieldLocked() bool {
 		return true
 	}
 	w.look.listen(now.Add(t.pollPause(true, false)))
+	w.look.renewing = true // the keys may end at until: others go first
 	w.planLocked(until)
 	if rest := w.entries[0].state.rest(0, draw()); rest > 0 && len(w.names) == 1 {
 		w.restLocked(rest)
