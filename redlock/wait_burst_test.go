@@ -137,6 +137,43 @@ func TestWhoHasGivenUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+// Calls that give up and come again were behind all others each time: 1 % waited for more than 9 s until one succeeded.
+func TestWhoGivesUpAndComesAgainKeepsItsPlace(t *testing.T) {
+	late.LeaveOut(t, "it measures waits")
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		const n, hold = 20, 100 * time.Millisecond
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		ctx, cancel := context.WithTimeout(bg, 1000*hold)
+		defer cancel()
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var waits []time.Duration
+		for range n {
+			l := fl.process().locker()
+			all.Go(func() {
+				for began := time.Now(); ctx.Err() == nil; {
+					k, err := l.Acquire(ctx, "a", time.Minute, WithWait(time.Second))
+					if err != nil {
+						continue
+					}
+					mu.Lock()
+					waits = append(waits, time.Since(began))
+					mu.Unlock()
+					time.Sleep(hold)
+					_ = k.Release(bg)
+					began = time.Now()
+				}
+			})
+		}
+		all.Wait()
+		slices.Sort(waits)
+		fl.t.Logf("%d holds, waits of %v, 99 %% of up to %v", len(waits), waits[len(waits)/2], waits[len(waits)*99/100])
+		require.Greater(fl.t, len(waits), 950)
+		require.Less(fl.t, waits[len(waits)*99/100], 5*time.Second)
+	})
+}
+
 // The keys of a holder would expire soon after its release. All that have seen them would try at that instant, though another process has
 // the name by then.
 func TestTheExpiryOfReleasedKeysIsNoReasonToTry(t *testing.T) {

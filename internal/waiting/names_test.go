@@ -181,6 +181,35 @@ func TestWhoGivesUpDoesNotWaitAnyMore(t *testing.T) {
 	})
 }
 
+// Otherwise calls that give up and come again would go behind all others each time. The time in which none waits does not count,
+// and neither does a wait that ended with the lock, or long ago.
+func TestACallContinuesTheWaitOfOneThatGaveUp(t *testing.T) {
+	for pause, age := range map[time.Duration]time.Duration{Linger - 1: 3 * time.Second, Linger: 0} {
+		for _, acquired := range []bool{false, true} {
+			inBubble(t, func(t *testing.T, table *Table) {
+				time.Sleep(time.Millisecond)
+				h := held(table, "a")
+				s := table.names["a"]
+				w := enter(table, "a")
+				s.waits(table.now())
+				time.Sleep(3 * time.Second)
+				w.leave()
+				want := age
+				if acquired {
+					table.Acquired(h, nil)
+					want = 0
+				}
+				time.Sleep(pause)
+				w = enter(table, "a")
+				s.waits(table.now())
+				require.Equal(t, want, s.age(table.now()), "after %v, acquired %v", pause, acquired)
+				w.leave()
+				table.Ended(h)
+			})
+		}
+	}
+}
+
 // What the nodes can't know counts if another process was seen within a second.
 func TestWhatIsUnknownCountsAfterAnotherProcessWasSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {

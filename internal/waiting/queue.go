@@ -77,7 +77,7 @@ func (e *entry) remove() {
 	if s.first = e.next; s.first != nil {
 		s.first.waiter.advanceLocked()
 	} else {
-		s.joined = 0 // nobody waits any more
+		s.givesUp(s.table.now())
 	}
 	s.table.removeIfIdleLocked(s)
 }

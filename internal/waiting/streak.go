@@ -34,6 +34,8 @@ type streak struct {
 	releasedAt clock.Instant // end of the last hold
 	joined     clock.Instant // since when this process waits for its turn; 0 if it does not
 	waited     time.Duration // how long it had waited for the present one; 0 if it had not
+	gaveUpAt   clock.Instant // when the last of its calls gave up; 0: none did since the last hold
+	gaveUp     time.Duration // how long it had waited then
 	seenAt     clock.Instant // when another process was last seen; 0: never
 	heardAt    clock.Instant // when a release of another process was last heard; 0: never
 	heardAge   time.Duration // what it said: all releases of a streak say the same
@@ -89,10 +91,19 @@ func (s *streak) age(now clock.Instant) time.Duration {
 	return now.Sub(s.joined)
 }
 
-// waits records that this process waits for its turn.
+// waits records that this process waits for its turn. A call that comes soon after another one gave up continues its wait.
 func (s *streak) waits(now clock.Instant) {
 	if s.joined == 0 {
-		s.joined = now
+		if s.joined = now; s.gaveUpAt != 0 && now.Sub(s.gaveUpAt) < Linger {
+			s.joined = now.Add(-s.gaveUp)
+		}
+	}
+}
+
+// givesUp records that no call of this process waits any more.
+func (s *streak) givesUp(now clock.Instant) {
+	if s.joined != 0 {
+		s.gaveUpAt, s.gaveUp, s.joined = now, s.age(now), 0
 	}
 }
 

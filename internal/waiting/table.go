@@ -96,7 +96,7 @@ func (t *Table) Acquired(h *Hold, w *Waiter) {
 		if !h.HandedOff || s.holds == 0 { // the handoff may have been of another name
 			s.holdBegins(h.Began, 3*t.cfg.Backoff.Min)
 		}
-		s.joined = 0
+		s.joined, s.gaveUpAt = 0, 0
 		if w != nil && w.reason == ByMessage {
 			s.granted()
 		}
