@@ -9,8 +9,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/resp"
+	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -22,10 +25,19 @@ const pingEvery = 5 * time.Second
 // errUnwanted ends a connection without channels.
 var errUnwanted = errors.New("no channels")
 
+// wants says which channels a connection is to hear.
+type wants interface {
+	hasChannels() bool
+	pendingChanges() (join, leave []any) // since the last call, on this connection
+}
+
 // conn is one connection of a subscription. Two goroutines use it: write alone writes to
 // it, and read alone reads. End, which either may call, ends both.
 type conn struct {
-	s        *Subscription
+	of       wants
+	clock    clock.Clock
+	wake     signal.Signal // the channels have changed
+	listener command.Listener
 	raw      *transport.Conn
 	received atomic.Int64 // replies received
 }
@@ -38,7 +50,7 @@ func (pc *conn) write() {
 	for {
 		// The interval is measured by the clock, so a suspended machine checks the
 		// connection soon after it wakes up.
-		over, stop := timer.After(pc.s.clock, pingEvery)
+		over, stop := timer.After(pc.clock, pingEvery)
 		err := pc.writeUntil(over)
 		stop()
 		if err == nil {
@@ -64,7 +76,7 @@ func (pc *conn) writeUntil(over <-chan struct{}) error {
 		case <-over:
 			return nil
 		// One signal may stand for many changes. writeChanges takes all of them.
-		case <-pc.s.wake:
+		case <-pc.wake:
 			if err := pc.writeChanges(); err != nil {
 				return err
 			}
@@ -76,7 +88,7 @@ func (pc *conn) writeUntil(over <-chan struct{}) error {
 // received since the last call.
 func (pc *conn) checkAlive(before, now int64) error {
 	switch {
-	case !pc.s.hasChannels():
+	case !pc.of.hasChannels():
 		return errUnwanted
 	case now == before:
 		return transport.ErrSilent
@@ -87,7 +99,7 @@ func (pc *conn) checkAlive(before, now int64) error {
 // writeChanges subscribes to the channels that were added and unsubscribes from those that were
 // removed, each in one command.
 func (pc *conn) writeChanges() error {
-	join, leave := pc.s.pendingChanges()
+	join, leave := pc.of.pendingChanges()
 	var errs []error
 	if len(join) > 0 {
 		errs = append(errs, pc.send("SUBSCRIBE", join...))
@@ -147,9 +159,9 @@ func (pc *conn) receive(reply any) {
 	channel, _ := redis.String(list[1], nil)
 	switch kind {
 	case "subscribe":
-		pc.s.listener.Subscribed(channel)
+		pc.listener.Subscribed(channel)
 	case "message":
 		payload, _ := redis.String(list[2], nil)
-		pc.s.listener.Message(channel, payload)
+		pc.listener.Message(channel, payload)
 	}
 }

@@ -157,7 +157,7 @@ func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err erro
 		return 0, err
 	}
 	began := s.clock.Now()
-	p := &conn{s: s, raw: c}
+	p := &conn{of: s, clock: s.clock, wake: s.wake, listener: s.listener, raw: c}
 	// The end of ctx closes the socket, which ends both goroutines below.
 	stop := context.AfterFunc(ctx, func() { c.End(ctx.Err()) })
 	defer stop()
