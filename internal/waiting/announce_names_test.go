@@ -113,7 +113,7 @@ func TestAWaiterForSeveralNamesAwaitsTheOneThatIsStillHeld(t *testing.T) {
 			w.poll.cmds[i].Answer(heldFor(time.Minute))
 			w.poll.cmds[3+i].Answer(free)
 		}
-		require.Equal(t, tries, w.endPoll())
+		require.Equal(t, tries, w.poll.end())
 		require.Equal(t, []clock.Instant{until, until, until}, w.blocked, "the error of the last attempt says so")
 
 		w.failed(held("four", ""))
@@ -204,7 +204,7 @@ func TestMessagesInVainCauseFewAttempts(t *testing.T) {
 					n.listener.Message(all+"a", "1 1")
 				}
 				w.failed(verdict.Contention{Why: refusal(w), Tokens: []string{"one"}})
-				if listen(w); w.vain > patience {
+				if listen(w); w.seen.vain > patience {
 					require.Equal(t, none, wokenBy(w))
 				}
 			}

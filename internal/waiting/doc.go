@@ -7,10 +7,11 @@
 // release. A head that waits for another process subscribes to release announcements and polls the
 // keys in case an announcement is lost.
 //
-// Two values decide, without a clock or a goroutine, and have tests that are tables or a simulation:
+// Three values decide, without a clock or a goroutine, and have tests that are tables or a simulation:
 //
 //   - look (look.go): when a waiter continues, and what it then does;
-//   - turn and streak (turn.go, streak.go): in which order processes try after a release.
+//   - turn and streak (turn.go, streak.go): in which order processes try after a release;
+//   - sighted (sighted.go): what a waiter has seen of those that hold its names.
 //
 // A [Waiter] does what they say, in one loop (Waiter.await).
 //

@@ -62,12 +62,37 @@ func newPoll(w *Waiter, failed []bool) *poll {
 	return p
 }
 
-// submit sends it to all nodes.
-func (p *poll) submit() {
-	for i := range p.cmds {
-		c := &p.cmds[i]
-		command.Submit(p.waiter.table.cfg.Nodes[c.Node], c)
+// begin sends it to all nodes. It is the poll of its waiter from then on.
+func (p *poll) begin() {
+	w, t := p.waiter, p.waiter.table
+	t.mu.Lock()
+	w.poll = p
+	w.look.poll(p.until)
+	if w.woken <= BySubscription { // the poll finds what woke it
+		w.woken = none
+		w.wake.Clear()
 	}
+	t.mu.Unlock()
+	for i := range p.cmds { // all nodes may answer before the waiter parks
+		c := &p.cmds[i]
+		command.Submit(t.cfg.Nodes[c.Node], c)
+	}
+}
+
+// end looks at the answers, and returns what the waiter does next.
+func (p *poll) end() step {
+	w, t := p.waiter, p.waiter.table
+	next := t.now().Add(t.pollPause(false, w.seen.foreign))
+	t.mu.Lock()
+	held := slices.Clone(p.held)
+	expiry, free := freeAt(p.blocked)
+	s := w.look.answered(free, expiry, next)
+	if w.poll = nil; w.woken == byAnswer {
+		w.woken = none
+	}
+	t.mu.Unlock()
+	w.contender.Polled(held, s == sleeps)
+	return s
 }
 
 // Answer records a node's answer about one name. A node that does not vote counts as blocked only

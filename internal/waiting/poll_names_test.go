@@ -50,7 +50,7 @@ func inPoll(t *testing.T, failed []bool, f func(t *testing.T, p *poll, nodes []*
 		})
 		w := enter(table, "a", "b")
 		w.contender = failing{w, failed}
-		w.startPoll()
+		newPoll(&w.Waiter, failed).begin()
 		f(t, w.poll, nodes)
 		w.leave()
 	})
@@ -97,7 +97,7 @@ func TestANodeIsBlockedUntilBothNamesAreFree(t *testing.T) {
 			default:
 				want = now.Add(c.left)
 			}
-			p.waiter.endPoll()
+			p.end()
 			blocked := p.waiter.contender.(failing).blocked
 			require.Equal(t, []clock.Instant{want, want, want}, blocked, what)
 			until, canSucceed := freeAt(blocked)
@@ -117,7 +117,7 @@ func TestOnlyANodeThatFailedBeforeIsBlockedByAFailure(t *testing.T) {
 			n.commands[1].Answer(down)
 		}
 		until := now.Add(time.Minute)
-		p.waiter.endPoll()
+		p.end()
 		require.Equal(t, []clock.Instant{0, until, until}, p.waiter.contender.(failing).blocked)
 	})
 }

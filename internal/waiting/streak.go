@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/command"
 )
 
 // A process holds a name at most this many times in a streak, and for this long, before it yields
@@ -150,22 +149,3 @@ func (s *streak) hears(now clock.Instant, r release) bool {
 
 // draw returns two random numbers for a turn.
 func draw() [2]float64 { return [2]float64{rand.Float64(), rand.Float64()} }
-
-// NoteOthers records whether other processes wait for the names of a lock that ended at an
-// instant. If that is unknown, they do if another process was seen a short time ago.
-func (t *Table) NoteOthers(h *Hold, ended clock.Instant, others command.Others) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range h.Names {
-		s := t.names[name]
-		switch {
-		case s == nil && others != command.OthersWait:
-			continue
-		case s == nil:
-			s = t.getOrCreateLocked(name)
-			s.holds, s.start, s.releasedAt = 1, h.Began, ended
-		}
-		s.others = others == command.OthersWait || others == command.OthersUnknown && s.seenAt != 0 && t.now().Sub(s.seenAt) < Linger
-		t.removeIfIdleLocked(s)
-	}
-}

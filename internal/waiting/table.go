@@ -126,6 +126,25 @@ func (t *Table) Ended(h *Hold) {
 	}
 }
 
+// NoteOthers records whether other processes wait for the names of a lock that ended at an
+// instant. If that is unknown, they do if another process was seen a short time ago.
+func (t *Table) NoteOthers(h *Hold, ended clock.Instant, others command.Others) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range h.Names {
+		s := t.names[name]
+		switch {
+		case s == nil && others != command.OthersWait:
+			continue
+		case s == nil:
+			s = t.getOrCreateLocked(name)
+			s.holds, s.start, s.releasedAt = 1, h.Began, ended
+		}
+		s.others = others == command.OthersWait || others == command.OthersUnknown && s.seenAt != 0 && t.now().Sub(s.seenAt) < Linger
+		t.removeIfIdleLocked(s)
+	}
+}
+
 // Holder returns a lock of this process that holds one of the names, or nil.
 func (t *Table) Holder(names []string) *Hold {
 	t.mu.Lock()

@@ -3,7 +3,6 @@ package waiting
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -55,13 +54,10 @@ type Waiter struct {
 	poll    *poll         // in flight
 
 	// Used only by the waiter's own goroutine:
-	pause   Backoff
-	reason  Reason        // why it made the last attempt
-	awaits  []string      // the names whose releases it awaits, all or one
-	tokens  []string      // that held the names after the last query for them
-	changed clock.Instant // when others held them than before; 0: never
-	vain    int           // attempts after messages while the same tokens held the names
-	foreign bool          // one of them was not from this library
+	pause  Backoff
+	reason Reason   // why it made the last attempt
+	awaits []string // the names whose releases it awaits, all or one
+	seen   sighted
 }
 
 // phase is the state of a waiter with regard to handoffs.
@@ -147,9 +143,9 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 	for {
 		switch s {
 		case polls:
-			w.startPoll()
+			newPoll(w, w.contender.Failed()).begin()
 		case concludes:
-			s, woken = w.endPoll(), ByPoll
+			s, woken = w.poll.end(), ByPoll
 		}
 		if s == tries && w.mayTry(woken) {
 			return nil, nil
@@ -161,36 +157,6 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 		}
 		s = w.after(woken)
 	}
-}
-
-// startPoll submits a poll to all nodes.
-func (w *Waiter) startPoll() {
-	p := newPoll(w, w.contender.Failed())
-	w.table.mu.Lock()
-	w.poll = p
-	w.look.poll(p.until)
-	if w.woken <= BySubscription { // the poll finds what woke it
-		w.woken = none
-		w.wake.Clear()
-	}
-	w.table.mu.Unlock()
-	p.submit() // all nodes may answer before the waiter parks
-}
-
-// endPoll looks at the answers, and returns what the waiter does next.
-func (w *Waiter) endPoll() step {
-	t := w.table
-	next := t.now().Add(t.pollPause(false, w.foreign))
-	t.mu.Lock()
-	held := slices.Clone(w.poll.held)
-	expiry, free := freeAt(w.poll.blocked)
-	s := w.look.answered(free, expiry, next)
-	if w.poll = nil; w.woken == byAnswer {
-		w.woken = none
-	}
-	t.mu.Unlock()
-	w.contender.Polled(held, s == sleeps)
-	return s
 }
 
 // mayTry reports whether the waiter makes an attempt now. Otherwise others go first.
@@ -258,9 +224,21 @@ func (w *Waiter) yieldLocked() bool {
 func (w *Waiter) failedLocked(seen verdict.Contention) step {
 	t, l := w.table, &w.look
 	now := t.now()
-	w.awaitHeld(seen.Tokens)
-	changing, assumed := w.noteTokens(now, seen), seen.Why == verdict.Assumed
-	w.noteMessageLocked(now)
+	assumed := seen.Why == verdict.Assumed
+	w.awaits = w.seen.awaited(w.awaits, w.names, seen.Tokens)
+	if !assumed { // otherwise nothing was seen
+		switch same := w.seen.note(now, seen); {
+		case !same:
+			l.renewing = false
+		case w.reason == ByExpiry: // their holder extends them: expiries no longer wake the waiter
+			l.renewing = true
+		}
+	}
+	if w.reason == ByMessage {
+		if doublings := w.seen.inVain(); doublings > 0 {
+			l.ignore(now.Add(min(t.cfg.Backoff.Min<<doublings, t.maxPause())))
+		}
+	}
 	if seen.Why.Refused() {
 		w.noteRefusalLocked(now, seen.Took)
 	}
@@ -271,7 +249,7 @@ func (w *Waiter) failedLocked(seen verdict.Contention) step {
 		first := w.subs.beginLocked(w.awaits)
 		if w.toldLocked() {
 			w.pause.reset() // it was no split vote, so the next split vote begins with short pauses again
-			l.listen(now.Add(t.pollPause(true, w.foreign || assumed)))
+			l.listen(now.Add(t.pollPause(true, w.seen.foreign || assumed)))
 			l.told = !assumed // if no other release is announced, an attempt finds out who holds the names
 			if first {
 				return polls // the lock may have been released before the subscription
@@ -280,60 +258,12 @@ func (w *Waiter) failedLocked(seen verdict.Contention) step {
 		}
 	}
 	d := max(w.pause.Next(seen.Took), seen.Pause)
-	if changing && d > seen.Pause {
+	if seen.Tokens != nil && !assumed && w.seen.changing(now) && d > seen.Pause {
 		d = min(d, max(t.cfg.Backoff.Min, seen.Took)+rand.N(maxBusyPause))
 	}
 	l.pause(now.Add(d), ByPoll)
 	return sleeps
 }
-
-// awaitHeld decides which names a waiter for several awaits: if a token still holds one of them, that one alone. Otherwise it
-// would count as one that comes for another name when that is released.
-func (w *Waiter) awaitHeld(tokens []string) {
-	if tokens != nil {
-		w.awaits = w.names
-	}
-	for i := range min(len(tokens), len(w.tokens)) {
-		if tokens[i] != "" && tokens[i] == w.tokens[i] {
-			w.awaits = w.names[i : i+1]
-		}
-	}
-}
-
-// noteTokens records which tokens hold the names. If the same ones do after an expiry, their holder extends them, and
-// expiries no longer wake the waiter. It reports whether others held them a short time ago.
-func (w *Waiter) noteTokens(now clock.Instant, seen verdict.Contention) (changing bool) {
-	switch {
-	case seen.Why == verdict.Assumed:
-		return false // nothing was seen
-	case !slices.Equal(seen.Tokens, w.tokens) || seen.Tokens == nil:
-		if seen.Tokens != nil && w.tokens != nil {
-			w.changed = now
-		}
-		w.tokens, w.look.renewing, w.vain = seen.Tokens, false, 0
-	case w.reason == ByExpiry:
-		w.look.renewing = true
-	}
-	w.foreign = seen.Foreign
-	return seen.Tokens != nil && w.changed != 0 && now.Sub(w.changed) < busy
-}
-
-// noteMessageLocked makes pauses, which double, if attempts after many messages were in vain.
-func (w *Waiter) noteMessageLocked(now clock.Instant) {
-	if w.reason != ByMessage {
-		return
-	}
-	if w.vain++; w.vain > patience {
-		w.look.ignore(now.Add(min(w.table.cfg.Backoff.Min<<min(w.vain-patience, maxDoublings), w.table.maxPause())))
-	}
-}
-
-// A waiter that has heard of more releases than patience, and found the same tokens each time, makes pauses,
-// which double: messages may be forged.
-const (
-	patience     = 16
-	maxDoublings = 16
-)
 
 // noteRefusalLocked records that contenders of other processes had votes for the names, which ends this process's
 // streak of holds.
@@ -365,7 +295,7 @@ const (
 
 // MayAssumeHeld reports whether a refusal needs no query for its reason: after a release others were faster.
 // Now and then it is queried nevertheless.
-func (w *Waiter) MayAssumeHeld() bool { return w.reason == ByMessage && w.vain%8 != 7 }
+func (w *Waiter) MayAssumeHeld() bool { return w.reason == ByMessage && w.seen.vain%8 != 7 }
 
 // park sleeps until the waiter continues. It returns why, or an attempt that was handed off meanwhile, or an error if
 // the context ended or the Locker was closed.
