@@ -42,9 +42,10 @@ type Config struct {
 
 	// Kind, unless nil, makes the node something else than one master at a fixed address: a
 	// *sentinel.Config, whose Sentinels name the master, or a *cluster.Config, a Redis Cluster.
-	// Address must be empty. Username, Password, TLS and the other settings are those of every
-	// server that may become the master, or of every member. Dial also dials the Sentinels.
-	// Defaults to nil.
+	// Address must be empty, Network must not be "unix", and Proxied not be set. A Cluster has
+	// only Database 0. Username, Password, TLS and the other settings are those of every server
+	// that may become the master, or of every member. Dial also dials the Sentinels. Copies of a
+	// Config share the Kind. Defaults to nil.
 	Kind Kind
 
 	// Username and Password are sent with AUTH at every dial. If both are empty no AUTH is
@@ -258,7 +259,8 @@ func (c Config) String() string {
 	return node.MasterURL(c.TLS != nil, c.Username, c.Address, c.Database)
 }
 
-// SetTLS sets the TLS of all servers of the node, and of its Sentinels. Set a Kind first.
+// SetTLS sets the TLS of all servers of the node, and of its Sentinels. It comes after a Kind was set, and replaces
+// that by a copy with all defaults, so it changes no other Config.
 func (c *Config) SetTLS(config func(ctx context.Context) (*tls.Config, error)) {
 	c.TLS = config
 	if c.Kind != nil {

@@ -15,7 +15,7 @@ import (
 // concurrent use.
 type Node struct {
 	cfg     *Config // a pointer, so that fmt does not print its fields; never changed
-	base    *node.Base
+	parts   *node.Parts
 	shape   node.Shape
 	wrapped bool // a service's pool says where to dial
 	stop    context.CancelFunc
@@ -31,9 +31,9 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := newNode(&cfg)
 	if cfg.Kind != nil {
-		n.shape = cfg.Kind.NodeKind().Open(n.base)
+		n.shape = cfg.Kind.NodeKind().Open(n.parts)
 	} else {
-		n.openMaster(n.base.Settings)
+		n.openMaster(n.parts.Settings)
 	}
 	return n, nil
 }
@@ -44,7 +44,7 @@ func newNode(cfg *Config) *Node {
 	life, stop := context.WithCancel(context.Background())
 	log := node.NewLog(cfg.Name, cfg.Logger)
 	n.stop = stop
-	n.base = &node.Base{
+	n.parts = &node.Parts{
 		Name: cfg.Name, Settings: cfg.transport(), Queue: cfg.Queue, Proxied: cfg.Proxied, Shared: server.NewShared(cfg.Clock, log),
 		Life: life, Logger: cfg.Logger, Log: log, Quarantined: n.quarantined,
 	}
@@ -53,7 +53,7 @@ func newNode(cfg *Config) *Node {
 
 // openMaster begins to dial a node's only master.
 func (n *Node) openMaster(d transport.Dialer) {
-	m := node.NewMaster(n.base, n.base.ServerConfig(d))
+	m := node.NewMaster(n.parts, n.parts.ServerConfig(d))
 	n.shape = m
 	m.Start()
 }
@@ -80,7 +80,7 @@ func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 func (n *Node) Close() error {
 	n.shape.End()
 	n.stop()
-	n.base.Shared.Wait(n.cfg.Clock, n.cfg.DialTimeout)
+	n.parts.Shared.Wait(n.cfg.Clock, n.cfg.DialTimeout)
 	return nil
 }
 

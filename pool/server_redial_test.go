@@ -434,7 +434,7 @@ func TestNothingIsWrittenOnAConnectionThatHasEnded(t *testing.T) {
 		require.Equal(t, command.Granted, pinging().Outcome(t, n))
 		synctest.Wait()
 		sent := n.Stats().Written
-		serverOf(n).End(ErrDisconnected)
+		serverOf(n).EndConn(ErrDisconnected)
 		c := acquiring("A", longTTL, "k").On(n)
 		synctest.Wait() // the writer could have written it
 		require.Equal(t, sent, n.Stats().Written)

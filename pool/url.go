@@ -87,7 +87,7 @@ func parseURL(rawURL string) (c Config, err error) {
 	if err := c.setDatabase(database); err != nil {
 		return c, err
 	}
-	if err := c.setSettings(settings, u.Scheme != "unix" && database != ""); err != nil {
+	if err := c.setSettings(settings, database != ""); err != nil {
 		return c, err
 	}
 	// Checked with all defaults, so that a URL with settings that contradict a default is an

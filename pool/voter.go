@@ -19,12 +19,12 @@ var _ command.Voter = voter{}
 
 func init() {
 	command.FromPool = func(n any) command.Voter { return voterOf(n.(*Node)) } //nolint:forcetypeassert // its only use
-	node.Of = func(n any) (*node.Base, node.Shape) {
+	node.Of = func(n any) (*node.Parts, node.Shape) {
 		of, ok := n.(*Node)
 		if !ok {
 			of = n.(voter).Node //nolint:forcetypeassert // there are no others
 		}
-		return of.base, of.shape
+		return of.parts, of.shape
 	}
 }
 
@@ -32,7 +32,7 @@ var errTaken = errors.New("pool: it belongs to another Locker: open a node for e
 
 // Join gives the node to a Locker.
 func (v voter) Join(m *command.Membership) error {
-	switch b := v.base; {
+	switch b := v.parts; {
 	case b.Life.Err() != nil:
 		return ErrClosed
 	case !b.Shared.Join(m):
@@ -42,7 +42,7 @@ func (v voter) Join(m *command.Membership) error {
 }
 
 // Leave reverts Join.
-func (v voter) Leave() { v.base.Shared.Leave() }
+func (v voter) Leave() { v.parts.Shared.Leave() }
 
 // WhyNotVoting returns why the node would not vote now, or nil if it would.
 func (v voter) WhyNotVoting() error { return v.State(&node.Stats{}) }

@@ -30,7 +30,7 @@ func Wrap(p *redis.Pool, cfg Config) (*Node, error) {
 	}
 	n := newNode(&cfg)
 	n.wrapped = true
-	n.openMaster(transport.NewWrapped(n.base.Settings, p, &n.hanging))
+	n.openMaster(transport.NewWrapped(n.parts.Settings, p, &n.hanging))
 	return n, nil
 }
 

@@ -134,7 +134,8 @@ func Open(urls []string, opts ...Option) (*Locker, error) {
 // OpenEnv is Open with the settings of the environment, which are those of the command. The variables
 // are REDLOCK_NODES (URLs, separated by commas) or REDLOCK_NODES_FILE (a file with the list, or with one
 // URL per line), REDLOCK_PREFIX (WithKeyPrefix) and REDLOCK_GUARD (WithRestartGuard, such as "30s"). The
-// opts come after them. Errors match ErrInvalid, and show no password.
+// opts come after them. Other than the command, a program reads URLs of Sentinels and Clusters only if it imports their
+// packages: see pool.ParseURL. Errors match ErrInvalid, and show no password.
 func OpenEnv(opts ...Option) (*Locker, error) {
 	urls, err := env.ReadNodes(os.Getenv)
 	guard, wrong := env.ReadGuard(os.Getenv)

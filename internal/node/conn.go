@@ -17,7 +17,7 @@ func (m Master) Name() string { return m.cfg.Label }
 
 // Dial makes a connection, with the handshake of one that votes.
 func (m Master) Dial(ctx context.Context) (door.Conn, error) {
-	life := m.base.Life
+	life := m.parts.Life
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Settings.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)() //nolint:contextcheck // both end it
@@ -65,7 +65,7 @@ func (c *ownConn) Run(ctx context.Context, calls ...door.Call) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.of.base.Life.Err() != nil:
+	case c.of.parts.Life.Err() != nil:
 		return server.ErrClosed
 	case ctx.Err() == nil:
 		return transport.WithoutContext(err)

@@ -5,7 +5,7 @@ package node
 // The files of the package.
 //
 //	kind.go      Kind and Shape: what a kind is asked for, and what a node of it does; the schemes of URLs
-//	base.go      Base: what every node has; subscriptions, and connections that only authenticate
+//	parts.go     Parts: what every node has; subscriptions, and connections that only authenticate
 //	master.go    Master: one master; its counters
 //	conn.go      connections for the doctor and the command
 //	log.go       logs the events of connections

@@ -26,7 +26,7 @@ type Kind interface {
 	// WithTLS returns the settings with another TLS configuration of servers that only this kind has.
 	WithTLS(config TLS) Configured
 	// Open begins to dial. It does not wait for a server.
-	Open(b *Base) Shape
+	Open(b *Parts) Shape
 }
 
 // TLS returns the TLS configuration of a dial.
@@ -63,7 +63,7 @@ type Configured interface{ NodeKind() Kind }
 var Schemes = make(map[string]Scheme)
 
 // Of returns what a *pool.Node, or a Locker's node, is made of. Package pool sets it.
-var Of func(n any) (*Base, Shape)
+var Of func(n any) (*Parts, Shape)
 
 // ServersOf returns the servers of such a node: see Shape.
 func ServersOf(ctx context.Context, n any) (door.Servers, error) {

@@ -22,13 +22,13 @@ type logLine struct {
 	err error
 }
 
-// MaxLines bounds the lines that wait, in case a handler blocks.
-const MaxLines = 16
+// maxLines bounds the lines that wait, in case a handler blocks.
+const maxLines = 16
 
 // NewLog returns a function that logs an event of the connections of a node, or of one Sentinel of it. It does not block.
 func NewLog(name string, logger *slog.Logger) func(msg string, err error) {
 	l := &eventLog{name: name, logger: logger}
-	l.lines = background.NewQueue(MaxLines, l.write)
+	l.lines = background.NewQueue(maxLines, l.write)
 	return l.log
 }
 

@@ -12,16 +12,16 @@ import (
 // Master is the shape of one master. A Cluster has one for each of its masters.
 type Master struct {
 	*server.Server
-	cfg  *server.Config
-	base *Base
+	cfg   *server.Config
+	parts *Parts
 }
 
 // NewMaster makes a master. Start dials it.
-func NewMaster(b *Base, cfg *server.Config) Master { return Master{server.New(cfg), cfg, b} }
+func NewMaster(b *Parts, cfg *server.Config) Master { return Master{server.New(cfg), cfg, b} }
 
 // Subscribe returns a subscription to the master.
 func (m Master) Subscribe(listener command.Listener) command.Subscription {
-	return pubsub.New(m.base.Life, m.cfg.Settings, Greeting(m.cfg.Dialer, m.cfg.Settings), listener, m.base.Log)
+	return pubsub.New(m.parts.Life, m.cfg.Settings, Greeting(m.cfg.Dialer, m.cfg.Settings), listener, m.parts.Log)
 }
 
 // Servers returns the master.

@@ -112,12 +112,12 @@ func (s *Server) Drain(passOn func(*command.Command)) {
 // Stop ends the connection, and waits for its goroutines.
 func (s *Server) Stop(why error) {
 	s.stop() // before the connection is looked for: see serve
-	s.End(why)
+	s.EndConn(why)
 	s.serving.Wait()
 }
 
-// End ends the connection, if there is one.
-func (s *Server) End(why error) {
+// EndConn ends the connection, if there is one.
+func (s *Server) EndConn(why error) {
 	if l := s.link.Load(); l != nil {
 		l.conn.End(why)
 	}

@@ -191,7 +191,7 @@ func (c *channel) heardLocked(r release) {
 	}
 	if other && len(w.names) == 1 { // all that saw the same keys would try at the same instant, though another process has the name by then
 		w.look.released()
-		w.look.renewing = w.look.renewing || r.left > 0 // nor at the same instant when the keys end
+		w.look.renewing = r.left > 0 // and again when the keys end
 	}
 	switch rest := s.rest(waited, draw()); {
 	case rest > 0 && len(w.names) == 1 && r.left == 0:
@@ -327,9 +327,9 @@ func (s *subscribed) resumeLocked() {
 	}
 }
 
-// endLocked ends the use of the channels. They remain for a while, unless some of the names have none: a release takes
-// all for subscribed to, or none. A waiter that got the lock at once did not wait and does not prolong that. Otherwise
-// a process that acquires a name again and again would never leave its channel.
+// endLocked ends the use of the channels. They remain for a while, unless the waiter listened to some of its names only:
+// otherwise the release would count this process as another one. A waiter that got the lock at once did not wait and does
+// not prolong that. Otherwise a process that acquires a name again and again would never leave its channel.
 func (s *subscribed) endLocked(linger time.Duration) {
 	if len(s.channels) < len(s.waiter.names) {
 		s.dropLocked(nil)

@@ -60,7 +60,10 @@ func (w *Waiter) receive(attempt *vote.Round) {
 // now, unless its keys remain or another process must have its turn first. It wakes the other heads, which attempt for
 // themselves.
 func (t *Table) pickNextLocked(h *Hold, now clock.Instant, left time.Duration) (next *Waiter, plan Handoff) {
-	due := false
+	due, gone := false, now
+	if left > 0 {
+		gone = now.Add(left + rounding)
+	}
 	for _, name := range h.Names {
 		s := t.names[name]
 		if s == nil || s.holder != h {
@@ -68,7 +71,7 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant, left time.Duration) (
 		}
 		s.holder = nil
 		plan.Age = max(plan.Age, s.waited)
-		plan.CountWaiters = s.holdEnds(now.Add(left), s.empty()) || plan.CountWaiters
+		plan.CountWaiters = s.holdEnds(gone, s.empty()) || plan.CountWaiters
 		due = due || s.mustYield
 	}
 	plan.Age = plan.Age.Truncate(time.Microsecond) // as it is sent

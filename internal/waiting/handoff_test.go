@@ -111,6 +111,22 @@ func TestAfterAStreakTheHeadYieldsToOtherProcesses(t *testing.T) {
 	})
 }
 
+// The keys may be gone before, such as those of a lost lock, and the waiter has no poll.
+func TestWhoDoesNotListenLooksBeforeTheEndOfAMinimumHold(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		time.Sleep(time.Second)
+		h := held(table, "a")
+		table.names["a"].unbroken = 1 // for so long no other process had a turn
+		c := enter(table, "a")
+		began := time.Now()
+		require.Nil(t, table.Releasing(h, table.now(), time.Hour).Attempt)
+		require.Equal(t, outcome{}, <-c.begun)
+		require.Equal(t, MaxForeignPause, time.Since(began))
+		c.Leave()
+		time.Sleep(time.Hour + 2*Linger) // then the state of the streak is removed
+	})
+}
+
 // The end of the Locker ends every wait.
 func TestClosingEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

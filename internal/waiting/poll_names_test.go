@@ -97,9 +97,11 @@ func TestANodeIsBlockedUntilBothNamesAreFree(t *testing.T) {
 			default:
 				want = now.Add(c.left)
 			}
+			blocked := p.blocked
 			p.end()
-			blocked := p.waiter.contender.(failing).blocked
-			require.Equal(t, []clock.Instant{want, want, want}, blocked, what)
+			for _, each := range [][]clock.Instant{blocked, p.waiter.contender.(failing).blocked} {
+				require.Equal(t, []clock.Instant{want, want, want}, each, what)
+			}
 			until, canSucceed := freeAt(blocked)
 			require.Equal(t, c.left == 0, canSucceed, what)
 			require.Equal(t, want, until, what)

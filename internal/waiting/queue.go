@@ -76,7 +76,7 @@ func (e *entry) remove() {
 	}
 	if s.first = e.next; s.first != nil {
 		s.first.waiter.advanceLocked()
-	} else {
+	} else if s.joined != 0 { // most have not waited, and need not read the clock
 		s.givesUp(s.table.now())
 	}
 	s.table.removeIfIdleLocked(s)

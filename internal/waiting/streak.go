@@ -99,11 +99,9 @@ func (s *streak) waits(now clock.Instant) {
 	}
 }
 
-// givesUp records that no call of this process waits any more.
+// givesUp records that no call of this process waits any more. One has waited.
 func (s *streak) givesUp(now clock.Instant) {
-	if s.joined != 0 {
-		s.gaveUpAt, s.gaveUp, s.joined = now, s.age(now), 0
-	}
+	s.gaveUpAt, s.gaveUp, s.joined = now, s.age(now), 0
 }
 
 // lostTo records that contenders of other processes have votes for the name, so they had their

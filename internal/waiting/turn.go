@@ -20,7 +20,7 @@ const (
 type release struct {
 	age     time.Duration // how long the holder had waited; 0 if unknown
 	waiters int           // how many processes listened; 0 if unknown
-	left    time.Duration // after what time the keys end; 0: they are deleted
+	left    time.Duration // after what time the keys are gone; 0: they are deleted
 }
 
 // parseRelease reads a message: the age in microseconds, the number of subscribers, and what is left of the keys in
@@ -30,7 +30,7 @@ func parseRelease(payload string) release {
 	age, rest, _ := strings.Cut(payload, " ")
 	waiters, left, _ := strings.Cut(rest, " ")
 	if n, err := strconv.ParseInt(left, 10, 64); err == nil && n > 0 && n < int64(maxAge/time.Millisecond) {
-		r.left = time.Duration(n) * time.Millisecond
+		r.left = time.Duration(n)*time.Millisecond + rounding
 	}
 	if n, err := strconv.ParseInt(age, 10, 64); err == nil && n > 0 && n < int64(maxAge/time.Microsecond) {
 		r.age = time.Duration(n) * time.Microsecond

@@ -25,12 +25,12 @@ func TestAMessageIsReadWithinBounds(t *testing.T) {
 		"9223372036854775807 0":           unknown,
 		"99999999999999999999 3.5":        unknown,
 		"1 " + strconv.Itoa(maxWaiters+1): {age: time.Microsecond, waiters: 0},
-		"1 2 3":                           {age: time.Microsecond, waiters: 2, left: 3 * time.Millisecond},
+		"1 2 3":                           {age: time.Microsecond, waiters: 2, left: 3*time.Millisecond + rounding},
 		"1 2 -3":                          {age: time.Microsecond, waiters: 2},
 		"1 2 0":                           {age: time.Microsecond, waiters: 2},
 		"1 2 3 4":                         {age: time.Microsecond, waiters: 2},
 		"1 2 31536000000":                 {age: time.Microsecond, waiters: 2}, // a year
-		"  3":                             {left: 3 * time.Millisecond},
+		"  3":                             {left: 3*time.Millisecond + rounding},
 	} {
 		require.Equal(t, want, parseRelease(payload), "%q", payload)
 	}

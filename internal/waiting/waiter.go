@@ -51,7 +51,7 @@ type Waiter struct {
 	woken   Reason
 	wake    signal.Signal // made on the first park
 	asleep  clock.Instant // while it is parked: when it continues by itself
-	poll    *poll         // in flight
+	poll    *poll         // in flight; the waiter's own goroutine alone changes it
 
 	// Used only by the waiter's own goroutine:
 	pause  Backoff
@@ -192,10 +192,10 @@ func (w *Waiter) turnLocked() bool {
 // releases.
 func (w *Waiter) yieldLocked() bool {
 	t := w.table
-	now, until, others := t.now(), clock.Instant(0), false
+	now, until, others, kept := t.now(), clock.Instant(0), false, false
 	for i := range w.entries {
 		s := w.entries[i].state
-		until, others = max(until, s.yieldUntil(now)), others || s.others
+		until, others, kept = max(until, s.yieldUntil(now)), others || s.others, kept || s.releasedAt.After(now)
 	}
 	if until == 0 {
 		return false
@@ -205,14 +205,15 @@ func (w *Waiter) yieldLocked() bool {
 		w.subs.beginLocked(w.awaits)
 	}
 	if w.look.held, w.look.expiry = false, never; !w.toldLocked() {
-		if others { // it may not hear of their turns
-			until = min(until, now.Add(maxSlot+maxTrip))
+		most := MaxForeignPause // the keys may be gone before the end of a minimum hold
+		if others {             // it may not hear of their turns
+			most = maxSlot + maxTrip
 		}
-		w.look.pause(until, ByMessage)
+		w.look.pause(min(until, now.Add(most)), ByMessage)
 		return true
 	}
 	w.look.listen(now.Add(t.pollPause(true, false)))
-	w.look.renewing = true // the keys may end at until: others go first
+	w.look.renewing = w.look.renewing || kept // the keys end at until: others go first
 	w.planLocked(until)
 	if rest := w.entries[0].state.rest(0, draw()); rest > 0 && len(w.names) == 1 {
 		w.restLocked(rest)
@@ -282,9 +283,13 @@ func (w *Waiter) noteRefusalLocked(now clock.Instant, took time.Duration) {
 	}
 }
 
-// ExpiryMargin is how long after a key's expected end an attempt is made: nodes report TTLs in
-// whole milliseconds.
-const ExpiryMargin = 2 * time.Millisecond
+const (
+	// rounding is how much longer than its TTL a server may keep a key: it compares whole milliseconds.
+	rounding = time.Millisecond
+	// ExpiryMargin is how long after a key's expected end an attempt is made: nodes report TTLs in whole milliseconds. It is
+	// longer than rounding, so that those whose turn it is go first when the keys of a minimum hold end.
+	ExpiryMargin = 3 * rounding
+)
 
 // A waiter that hears of no release, and has seen within the time busy that the names changed hands, pauses for about
 // maxBusyPause at most. A process that can't know that it waits leaves it so much time after maxUnbroken.

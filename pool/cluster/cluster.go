@@ -15,7 +15,7 @@ import (
 // clusterNode is a node that is a Redis Cluster (docs/dev/rules.md rule 30). It has a shard for each
 // member of its slot map, and routes each command to one of them.
 type clusterNode struct {
-	base    *node.Base
+	parts   *node.Parts
 	of      *Config
 	refresh *refresher // asks for the slot map
 
@@ -36,12 +36,12 @@ type clusterNode struct {
 
 // newCluster makes a node without shards, and begins to query the slot map. Shards are made when the first one arrives, so
 // that Open does not wait for the network.
-func newCluster(base *node.Base, of *Config) *clusterNode {
+func newCluster(parts *node.Parts, of *Config) *clusterNode {
 	cl := &clusterNode{
-		base: base, of: of, slots: newSlotMap(base.Settings.HardTimeout), shards: make(map[string]*shard),
+		parts: parts, of: of, slots: newSlotMap(parts.Settings.HardTimeout), shards: make(map[string]*shard),
 		subscriptions: make(map[*subscription]struct{}),
 	}
-	cl.refresh = newRefresher(cl, base)
+	cl.refresh = newRefresher(cl, parts)
 	cl.refresh.begin()
 	return cl
 }
@@ -157,7 +157,7 @@ func (cl *clusterNode) queryMap() { cl.refresh.wake.Set() }
 func (cl *clusterNode) shardOfLocked(address string) *shard {
 	sh := cl.shards[address]
 	if sh == nil {
-		sh = newShard(cl, cl.base, address)
+		sh = newShard(cl, cl.parts, address)
 		cl.shards[address] = sh
 	}
 	return sh

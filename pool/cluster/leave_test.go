@@ -130,13 +130,13 @@ func TestTwoMastersThatHaveLeftAreRetired(t *testing.T) {
 // dropped or after that.
 func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 	stages := map[string]func(m *shard){
-		"first of all": func(m *shard) { m.Drain(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }) },
+		"first of all": func(m *shard) { m.Drain(handingBack(m)) },
 		"while its connections end": func(m *shard) {
-			m.Drain(func(c *command.Command) { handBack(m.router.(*clusterNode), c) })
+			m.Drain(handingBack(m))
 			m.Stop(errNoMaster)
 		},
 		"last of all": func(m *shard) {
-			m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
+			m.Retire(handingBack(m), errNoMaster)
 		},
 	}
 	ways := map[string]func(m *shard, c *nodetest.Call){
@@ -171,7 +171,7 @@ func TestCommandsToARetiredMasterGoToItsSuccessor(t *testing.T) {
 					hand(m, c)
 					require.Equal(t, command.Granted, c.Reply(t).Outcome, "%s of %s, %s", name, way, stage)
 					require.Empty(t, nodetest.Quiet(a), "%s of %s, %s", name, way, stage)
-					m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
+					m.Retire(handingBack(m), errNoMaster)
 				})
 			}
 		}
@@ -195,7 +195,7 @@ func TestAQueryOfARetiredMasterIsNotRedirected(t *testing.T) {
 func TestCommandsToAMasterOfAClosedClusterAreAnswered(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *pool.Node) {
 		m := clusterOf(n).shards[cl.Owner("foo").Addr()]
-		m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
+		m.Retire(handingBack(m), errNoMaster)
 		require.NoError(t, n.Close())
 		fresh, carried := nodetest.Releasing("A", "foo"), nodetest.Releasing("B", "foo")
 		require.True(t, carried.MarkSent())
@@ -272,7 +272,7 @@ func dropped(t *testing.T, n *pool.Node, from, to *fakeredis.Master) *shard {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	sh := cl.shards[from.Addr()]
-	later := nodetest.Now(n).Add(cl.base.Settings.HardTimeout)
+	later := nodetest.Now(n).Add(cl.parts.Settings.HardTimeout)
 	added, gone := cl.slots.mapped([]slotRange{{0, command.Slots - 1, to.Addr()}}, "", later)
 	require.Empty(t, added)
 	require.Equal(t, []string{from.Addr()}, gone)
@@ -298,7 +298,12 @@ func TestAnUndoDoesNotFollowItsAcquireToARetiredMaster(t *testing.T) {
 		require.Equal(t, 1, nodetest.Count(b, "EVALSHA release"))
 		require.Equal(t, command.Refused, undo.Reply(t).Outcome)
 		require.True(t, acquire.Pending())
-		m.Retire(func(c *command.Command) { handBack(m.router.(*clusterNode), c) }, errNoMaster)
+		m.Retire(handingBack(m), errNoMaster)
 		require.Equal(t, command.Unknown, acquire.Reply(t).Outcome)
 	})
+}
+
+// handingBack passes commands of a retired shard on.
+func handingBack(m *shard) func(c *command.Command) {
+	return func(c *command.Command) { handBack(m.router.(*clusterNode), c) }
 }

@@ -13,7 +13,7 @@ func pingAll(cl *clusterNode, c *command.Command) error {
 	if unserved > 0 {
 		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
 		// whole.
-		return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.base.Name, unserved, command.Slots, why)
+		return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.parts.Name, unserved, command.Slots, why)
 	}
 	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
 	// fails and no copy is sent. A later Cancel reports that the command may have left the process.

@@ -33,16 +33,16 @@ type mapReader interface {
 // refresher asks the members of a Cluster for the slot map, one after the other.
 type refresher struct {
 	tells    mapReader
-	base     *node.Base
-	settings *transport.Settings // those of base
+	parts    *node.Parts
+	settings *transport.Settings // those of parts
 	wake     signal.Signal       // ask at once
 	asking   sync.WaitGroup
 	stop     context.CancelFunc
 }
 
 // newRefresher makes the refresher of a Cluster. begin starts it.
-func newRefresher(tells mapReader, b *node.Base) *refresher {
-	return &refresher{tells: tells, base: b, settings: b.Settings, wake: signal.New()}
+func newRefresher(tells mapReader, b *node.Parts) *refresher {
+	return &refresher{tells: tells, parts: b, settings: b.Settings, wake: signal.New()}
 }
 
 // begin begins to ask.
@@ -73,7 +73,7 @@ func (r *refresher) run(ctx context.Context) {
 		// Only the first failed round of a node without a slot map is logged. The next rounds
 		// would repeat it. Once there is a map, a failure leaves it in use and is not logged.
 		if r.tells.topologyFailed(err) && ctx.Err() == nil {
-			r.base.Log("no cluster node returned CLUSTER SLOTS", err)
+			r.parts.Log("no cluster node returned CLUSTER SLOTS", err)
 		}
 		// The pause grows while no member answers, so a Cluster that is down is not flooded with
 		// dials.
@@ -106,7 +106,7 @@ func (r *refresher) refresh(ctx context.Context) error {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", address, transport.WithoutContext(err)))
 	}
-	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", r.base.Name, oneline.Join(errs...))
+	return fmt.Errorf("pool: %s: no cluster node returned CLUSTER SLOTS: %w", r.parts.Name, oneline.Join(errs...))
 }
 
 // ask queries one member for the slot map.

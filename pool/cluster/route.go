@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/server"
 )
 
-// Submit routes commands to the masters of their slots: see shape.
+// Submit routes commands to the masters of their slots: see node.Shape.
 func (cl *clusterNode) Submit(c, behind *command.Command) error {
 	if behind != nil {
 		return cl.submitBoth(c, behind)
@@ -97,7 +97,7 @@ func (cl *clusterNode) route(c *command.Command) (*shard, error) {
 	case cl.hasTopology:
 	case cl.down != nil && !undoes:
 		return nil, cl.down
-	case len(cl.unrouted) >= cl.base.Queue && !undoes:
+	case len(cl.unrouted) >= cl.parts.Queue && !undoes:
 		return nil, server.ErrQueueFull
 	default:
 		cl.unrouted = append(cl.unrouted, c)
@@ -160,7 +160,7 @@ func (cl *clusterNode) redirected(c *command.Command, from string, r redirection
 	}
 	cl.redirects++
 	if r.asking {
-		cl.slots.asked(r.address, from, cl.base.Settings.Clock.Now())
+		cl.slots.asked(r.address, from, cl.parts.Settings.Clock.Now())
 	} else {
 		cl.slots.moved(r.slot, r.address, from)
 		// The other slots may have moved as well, so the whole map is queried soon.

@@ -31,12 +31,14 @@ type shard struct {
 }
 
 // newShard makes the shard of an address, and begins to dial. It only starts goroutines, so it may be called under the cluster's mutex.
-func newShard(r router, b *node.Base, address string) *shard {
+func newShard(r router, b *node.Parts, address string) *shard {
 	sh := &shard{router: r, address: address, label: b.Name + " at " + address, database: b.Settings.Database}
 	// Everything but the address, also the name in errors and votes, is that of the Cluster.
 	settings := b.Settings.At(address)
 	settings.Unreachable = sh.unreachable
-	settings.Where = " to " + node.MasterURL(settings.TLS != nil, settings.Username, address, 0)
+	if !strings.Contains(b.Name, address) { // otherwise the name says it
+		settings.Where = " to " + node.MasterURL(settings.TLS != nil, settings.Username, address, 0)
+	}
 	cfg := b.ServerConfig(settings)
 	cfg.Label, cfg.Settings, cfg.OneSlot = sh.label, settings, true
 	cfg.Redirect, cfg.Faults, cfg.Ended = sh.redirect, sh.faults, sh.connEnded

@@ -27,7 +27,7 @@ type subscription struct {
 	// taken under it.
 	told sync.Mutex
 
-	// mu guards what follows. cluster.mu may be taken under it, and the subscriptions at the masters are called
+	// mu guards what follows. The mutex of the node may be taken under it, and the subscriptions at the masters are called
 	// under it. The listener is not: it may call Add and Remove.
 	mu       sync.Mutex
 	channels map[string]*oneChannel

@@ -58,7 +58,7 @@ func (cl *clusterNode) apply(all []slotRange, by string) {
 // assignLocked tells the slot map, and makes the shards that are new. It removes and returns those that have to be
 // retired.
 func (cl *clusterNode) assignLocked(all []slotRange, by string) (gone []*shard) {
-	added, left := cl.slots.mapped(all, by, cl.base.Settings.Clock.Now())
+	added, left := cl.slots.mapped(all, by, cl.parts.Settings.Clock.Now())
 	// A new address gets a shard of its own here. A known one keeps its shard, with its connections
 	// and its unanswered commands.
 	for _, address := range added {
@@ -98,7 +98,7 @@ func (cl *clusterNode) topologyFailed(err error) (news bool) {
 	// node timeout of each caller.
 	news, cl.down = cl.down == nil, err
 	var drop []*command.Command
-	kept, now := cl.unrouted[:0], cl.base.Shared.Member().Clock.Now()
+	kept, now := cl.unrouted[:0], cl.parts.Shared.Member().Clock.Now()
 	for _, c := range cl.unrouted {
 		// An undo must reach the Cluster as long as its keys may exist. Every other command is
 		// given up.
@@ -134,7 +134,7 @@ func (cl *clusterNode) waitTopology(ctx context.Context) error {
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return fmt.Errorf("pool: %s: no cluster node has returned CLUSTER SLOTS yet", cl.base.Name)
+			return fmt.Errorf("pool: %s: no cluster node has returned CLUSTER SLOTS yet", cl.parts.Name)
 		}
 	}
 }

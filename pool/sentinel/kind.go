@@ -78,7 +78,7 @@ func (k nodeKind) WithTLS(config node.TLS) node.Configured {
 	return &with
 }
 
-func (k nodeKind) Open(b *node.Base) node.Shape {
+func (k nodeKind) Open(b *node.Parts) node.Shape {
 	r := newResolver(b, k.Config)
 	r.start()
 	return r

@@ -20,7 +20,7 @@ import (
 type resolver struct {
 	node.Master
 	of       *Config
-	base     *node.Base
+	parts    *node.Parts
 	watchers []*watcher
 	choice   atomic.Pointer[choice] // that of council
 
@@ -32,8 +32,8 @@ type resolver struct {
 
 // newResolver makes the resolver of a node and a watcher for each Sentinel. start starts
 // them.
-func newResolver(b *node.Base, of *Config) *resolver {
-	r := &resolver{of: of, base: b, council: newCouncil(b.Name, of), sessions: make(map[*transport.Conn]struct{})}
+func newResolver(b *node.Parts, of *Config) *resolver {
+	r := &resolver{of: of, parts: b, council: newCouncil(b.Name, of), sessions: make(map[*transport.Conn]struct{})}
 	r.choice.Store(r.council.choice)
 	cfg := b.ServerConfig(dialer{r})
 	cfg.MayVote = r.mayVote
@@ -72,7 +72,7 @@ func (r *resolver) End() {
 // the mutex is released, because End wakes their goroutines.
 func (r *resolver) recordAnswer(index int, a answer) {
 	r.mu.Lock()
-	from := r.council.answered(index, a, r.base.Settings.Clock.Now())
+	from := r.council.answered(index, a, r.parts.Settings.Clock.Now())
 	to := r.council.choice.master
 	r.publishLocked()
 	var cut []*transport.Conn
@@ -90,7 +90,7 @@ func (r *resolver) recordAnswer(index int, a answer) {
 		s.End(errSwitched)
 	}
 	if from != "" {
-		r.base.Log(fmt.Sprintf("master is now %s, was %s", to, from), nil)
+		r.parts.Log(fmt.Sprintf("master is now %s, was %s", to, from), nil)
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *resolver) publishLocked() {
 // not a vote. It reads the clock after the choice, which may be too old by then.
 func (r *resolver) mayVote(address string) error {
 	chosen := r.choice.Load()
-	return chosen.MayVote(address, r.base.Settings.Clock.Now())
+	return chosen.MayVote(address, r.parts.Settings.Clock.Now())
 }
 
 // waitMaster returns the master's address as soon as there is one. It returns the reason when no
@@ -124,7 +124,7 @@ func (r *resolver) waitMaster(ctx context.Context) (string, error) {
 		r.mu.Lock()
 		chosen, mayStillDecide, changed := r.council.choice, r.council.mayStillDecide(), r.changed.Next()
 		r.mu.Unlock()
-		if chosen.counts(r.base.Settings.Clock.Now()) {
+		if chosen.counts(r.parts.Settings.Clock.Now()) {
 			return chosen.master, nil
 		}
 		if !mayStillDecide {
@@ -147,7 +147,7 @@ func (r dialer) Dial(ctx context.Context) (*transport.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := r.base.Settings.At(address)
+	settings := r.parts.Settings.At(address)
 	settings.Unreachable = func(err error) error { return r.unreachable(address, err) }
 	s, err := settings.Dial(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (r *resolver) track(s *transport.Conn) {
 // State adds how many Sentinels name the present master, and how often it changed.
 func (r *resolver) State(s *node.Stats) (notVoting error) {
 	r.mu.Lock()
-	s.Sentinels, s.Switches = r.council.agree(r.base.Settings.Clock.Now()), r.council.switches
+	s.Sentinels, s.Switches = r.council.agree(r.parts.Settings.Clock.Now()), r.council.switches
 	r.mu.Unlock()
 	return r.Master.State(s)
 }

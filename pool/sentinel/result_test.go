@@ -43,7 +43,7 @@ func TestAnswersThatAreTooOldSwitchNoMaster(t *testing.T) {
 // Commands would otherwise wait for the dial timeout.
 func TestADialEndsAsSoonAsNoSentinelCanBeQueried(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, _ *nodetest.Group, n *pool.Node) {
-		sr := newResolver(resolverOf(n).base, resolverOf(n).of)
+		sr := newResolver(resolverOf(n).parts, resolverOf(n).of)
 		defer sr.End()
 		for i := range sr.watchers {
 			sr.recordFailure(i, errors.New("refused"))

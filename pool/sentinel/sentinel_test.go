@@ -214,9 +214,11 @@ func TestTwoOfFiveSentinelsAreNoMajority(t *testing.T) {
 }
 
 func TestTheSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
+	var of *Config
 	behindSentinels(t, func(c *pool.Config) {
 		c.Password = "masters"
-		c.Kind.(*Config).Username, c.Kind.(*Config).Password = "watcher", "theirs"
+		of = c.Kind.(*Config)
+		of.Username, of.Password = "watcher", "theirs"
 	}, func(t *testing.T, h *nodetest.Group, n *pool.Node) {
 		h.A.RequireAuth("default", "masters")
 		for _, s := range h.Sentinels {
@@ -231,7 +233,7 @@ func TestTheSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 1, n.Stats().Connected)
 		require.Equal(t, 3, n.Stats().Sentinels)
-		require.NotContains(t, fmt.Sprintf("%v %+v %#v", n, n, n), "theirs")
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v %v %+v %#v %#v", of, of, of, *of, *of, *of, n), "theirs")
 	})
 }
 

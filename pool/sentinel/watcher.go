@@ -50,7 +50,7 @@ type watcher struct {
 }
 
 // newWatcher makes the watcher of one Sentinel. begin starts it.
-func newWatcher(tells listener, b *node.Base, of *Config, index int) *watcher {
+func newWatcher(tells listener, b *node.Parts, of *Config, index int) *watcher {
 	address := of.Addresses[index]
 	w := &watcher{tells: tells, of: of, index: index, settings: of.settings(b.Settings, address), wake: signal.New()}
 	w.dial = node.Greeting(w.settings, w.settings)

@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
-// Base is what every node has. It does not change.
-type Base struct {
+// Parts is what every node has. It does not change.
+type Parts struct {
 	Name        string
 	Settings    *transport.Settings // how its servers are reached; without an address if the kind has others
 	Queue       int                 // bounds the commands that wait to be written to each server
@@ -23,7 +23,7 @@ type Base struct {
 }
 
 // ServerConfig returns the settings of a node's only server. d says where to dial.
-func (b *Base) ServerConfig(d transport.Dialer) *server.Config {
+func (b *Parts) ServerConfig(d transport.Dialer) *server.Config {
 	return &server.Config{
 		Name: b.Name, Label: b.Name, Settings: b.Settings, Dialer: d, Database: b.Settings.Database, Queue: b.Queue,
 		Proxied: b.Proxied, Shared: b.Shared, Quarantined: b.Quarantined,
