@@ -32,10 +32,10 @@ var errTaken = errors.New("pool: it belongs to another Locker: open a node for e
 
 // Join gives the node to a Locker.
 func (v voter) Join(m *command.Membership) error {
-	switch b := v.parts; {
-	case b.Life.Err() != nil:
+	switch p := v.parts; {
+	case p.Life.Err() != nil:
 		return ErrClosed
-	case !b.Shared.Join(m):
+	case !p.Shared.Join(m):
 		return errTaken
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 // Kind is a kind of nodes with its settings: a *sentinel.Config or a *cluster.Config with all defaults, which its user can't change any
 // more. It does not change.
 type Kind interface {
-	// NodeKind returns the Kind itself, so that it can take the place of the settings that it was made from.
-	NodeKind() Kind
+	Configured // of itself, so that it can take the place of the settings that it was made from
+
 	// Traits returns what a coordinator must know, without Recovery.
 	Traits() command.NodeKind
 	// DefaultName returns the name of a node without one: see pool.Config.DefaultName.
@@ -26,7 +26,7 @@ type Kind interface {
 	// WithTLS returns the settings with another TLS configuration of servers that only this kind has.
 	WithTLS(config TLS) Configured
 	// Open begins to dial. It does not wait for a server.
-	Open(b *Parts) Shape
+	Open(p *Parts) Shape
 }
 
 // TLS returns the TLS configuration of a dial.

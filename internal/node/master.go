@@ -17,7 +17,7 @@ type Master struct {
 }
 
 // NewMaster makes a master. Start dials it.
-func NewMaster(b *Parts, cfg *server.Config) Master { return Master{server.New(cfg), cfg, b} }
+func NewMaster(p *Parts, cfg *server.Config) Master { return Master{server.New(cfg), cfg, p} }
 
 // Subscribe returns a subscription to the master.
 func (m Master) Subscribe(listener command.Listener) command.Subscription {

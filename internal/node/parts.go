@@ -23,10 +23,10 @@ type Parts struct {
 }
 
 // ServerConfig returns the settings of a node's only server. d says where to dial.
-func (b *Parts) ServerConfig(d transport.Dialer) *server.Config {
+func (p *Parts) ServerConfig(d transport.Dialer) *server.Config {
 	return &server.Config{
-		Name: b.Name, Label: b.Name, Settings: b.Settings, Dialer: d, Database: b.Settings.Database, Queue: b.Queue,
-		Proxied: b.Proxied, Shared: b.Shared, Quarantined: b.Quarantined,
+		Name: p.Name, Label: p.Name, Settings: p.Settings, Dialer: d, Database: p.Settings.Database, Queue: p.Queue,
+		Proxied: p.Proxied, Shared: p.Shared, Quarantined: p.Quarantined,
 	}
 }
 

@@ -60,7 +60,7 @@ func (k nodeKind) URL(encrypted bool, user string, _ int) string {
 // WithTLS changes nothing: all servers are members.
 func (k nodeKind) WithTLS(node.TLS) node.Configured { return k.Config }
 
-func (k nodeKind) Open(b *node.Parts) node.Shape { return newCluster(b, k.Config) }
+func (k nodeKind) Open(p *node.Parts) node.Shape { return newCluster(p, k.Config) }
 
 func init() { node.Schemes[scheme] = node.Scheme{Port: "6379", Read: readURL} }
 

@@ -32,17 +32,16 @@ type mapReader interface {
 
 // refresher asks the members of a Cluster for the slot map, one after the other.
 type refresher struct {
-	tells    mapReader
-	parts    *node.Parts
-	settings *transport.Settings // those of parts
-	wake     signal.Signal       // ask at once
-	asking   sync.WaitGroup
-	stop     context.CancelFunc
+	tells  mapReader
+	parts  *node.Parts
+	wake   signal.Signal // ask at once
+	asking sync.WaitGroup
+	stop   context.CancelFunc
 }
 
 // newRefresher makes the refresher of a Cluster. begin starts it.
-func newRefresher(tells mapReader, b *node.Parts) *refresher {
-	return &refresher{tells: tells, parts: b, settings: b.Settings, wake: signal.New()}
+func newRefresher(tells mapReader, p *node.Parts) *refresher {
+	return &refresher{tells: tells, parts: p, wake: signal.New()}
 }
 
 // begin begins to ask.
@@ -60,13 +59,13 @@ func (r *refresher) end() {
 
 // run queries the slot map until ctx is done.
 func (r *refresher) run(ctx context.Context) {
-	b := transport.NewRedial(r.settings)
+	b := transport.NewRedial(r.parts.Settings)
 	b.Run(ctx, func(ctx context.Context) transport.Next {
 		err := r.refresh(ctx)
 		if err == nil {
 			b.Reset()
 			// During a reshard every redirect calls for another query. The pause bounds their rate.
-			transport.Pause(ctx, r.settings.Clock, refreshSeldom)
+			transport.Pause(ctx, r.parts.Settings.Clock, refreshSeldom)
 			r.waitNextPoll(ctx)
 			return transport.AtOnce
 		}
@@ -83,7 +82,7 @@ func (r *refresher) run(ctx context.Context) {
 
 // waitNextPoll waits until the next query is due.
 func (r *refresher) waitNextPoll(ctx context.Context) {
-	over, stop := timer.After(r.settings.Clock, refreshEvery)
+	over, stop := timer.After(r.parts.Settings.Clock, refreshEvery)
 	defer stop()
 	select {
 	case <-over:
@@ -111,10 +110,10 @@ func (r *refresher) refresh(ctx context.Context) error {
 
 // ask queries one member for the slot map.
 func (r *refresher) ask(ctx context.Context, address string) (all []slotRange, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, min(queryTimeout, r.settings.DialTimeout), errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, min(queryTimeout, r.parts.Settings.DialTimeout), errNoAnswer)
 	// Bounded for each member, so a frozen one delays the others by a second at most.
 	defer cancel()
-	of := r.settings.At(address)
+	of := r.parts.Settings.At(address)
 	s, err := node.Greeting(of, of)(ctx)
 	if err != nil {
 		return nil, err

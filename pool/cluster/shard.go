@@ -24,25 +24,24 @@ type router interface {
 // shard is one master of a Cluster. It keeps all the rules of a single master, under the name of the whole Cluster.
 type shard struct {
 	node.Master
-	router   router
-	address  string
-	label    string // its name in findings
-	database int
+	router  router
+	address string
 }
 
 // newShard makes the shard of an address, and begins to dial. It only starts goroutines, so it may be called under the cluster's mutex.
-func newShard(r router, b *node.Parts, address string) *shard {
-	sh := &shard{router: r, address: address, label: b.Name + " at " + address, database: b.Settings.Database}
+func newShard(r router, p *node.Parts, address string) *shard {
+	sh := &shard{router: r, address: address}
 	// Everything but the address, also the name in errors and votes, is that of the Cluster.
-	settings := b.Settings.At(address)
+	settings := p.Settings.At(address)
 	settings.Unreachable = sh.unreachable
-	if !strings.Contains(b.Name, address) { // otherwise the name says it
+	if !strings.Contains(p.Name, address) { // otherwise the name says it
 		settings.Where = " to " + node.MasterURL(settings.TLS != nil, settings.Username, address, 0)
 	}
-	cfg := b.ServerConfig(settings)
-	cfg.Label, cfg.Settings, cfg.OneSlot = sh.label, settings, true
-	cfg.Redirect, cfg.Faults, cfg.Ended = sh.redirect, sh.faults, sh.connEnded
-	sh.Master = node.NewMaster(b, cfg)
+	cfg := p.ServerConfig(settings)
+	cfg.Label, cfg.Settings, cfg.OneSlot = p.Name+" at "+address, settings, true
+	cfg.Redirect, cfg.Ended = sh.redirect, sh.connEnded
+	cfg.Faults = func(f command.Facts) []command.Fault { return faults(cfg.Label, f) }
+	sh.Master = node.NewMaster(p, cfg)
 	sh.Start()
 	return sh
 }
@@ -82,14 +81,14 @@ func (sh *shard) belongsElsewhere(c *command.Command, up bool) bool {
 func slotted(c *command.Command) bool { return len(c.Keys) > 0 }
 
 // faults takes a member of a Cluster for a single master, and reports one that is none.
-func (sh *shard) faults(f command.Facts) []command.Fault {
+func faults(label string, f command.Facts) []command.Fault {
 	member := f.Mode == "cluster"
 	if member {
 		f.Mode = "standalone"
 	}
-	all := session.Faults(sh.label, sh.database, f)
+	all := session.Faults(label, 0, f)
 	if !member && f.Unread == "" {
-		all = append(all, command.Fault{Code: command.CodeCluster, Text: sh.label +
+		all = append(all, command.Fault{Code: command.CodeCluster, Text: label +
 			" is no longer a member of a Redis Cluster: give its address as that of a single master"})
 	}
 	return all

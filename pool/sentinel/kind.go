@@ -78,16 +78,16 @@ func (k nodeKind) WithTLS(config node.TLS) node.Configured {
 	return &with
 }
 
-func (k nodeKind) Open(b *node.Parts) node.Shape {
-	r := newResolver(b, k.Config)
+func (k nodeKind) Open(p *node.Parts) node.Shape {
+	r := newResolver(p, k.Config)
 	r.start()
 	return r
 }
 
-func init() { node.Schemes[scheme] = node.Scheme{Port: "26379", Read: read} }
+func init() { node.Schemes[scheme] = node.Scheme{Port: "26379", Read: readURL} }
 
-// read reads a URL. Its path has two parts, the master's name and the database, because a database alone would read as a name.
-func read(addresses []string, path string, settings map[string]string, encrypted node.TLS) (_ node.Configured, database string, err error) {
+// readURL reads a URL. Its path has two parts, the master's name and the database, because a database alone would read as a name.
+func readURL(addresses []string, path string, settings map[string]string, encrypted node.TLS) (_ node.Configured, database string, err error) {
 	// The scheme applies to the Sentinels and to the master. In a Config the two may differ.
 	c := &Config{Addresses: addresses, TLS: encrypted}
 	if c.Master, database, _ = strings.Cut(path, "/"); c.Master == "" {

@@ -32,15 +32,15 @@ type resolver struct {
 
 // newResolver makes the resolver of a node and a watcher for each Sentinel. start starts
 // them.
-func newResolver(b *node.Parts, of *Config) *resolver {
-	r := &resolver{of: of, parts: b, council: newCouncil(b.Name, of), sessions: make(map[*transport.Conn]struct{})}
+func newResolver(p *node.Parts, of *Config) *resolver {
+	r := &resolver{of: of, parts: p, council: newCouncil(p.Name, of), sessions: make(map[*transport.Conn]struct{})}
 	r.choice.Store(r.council.choice)
-	cfg := b.ServerConfig(dialer{r})
+	cfg := p.ServerConfig(dialer{r})
 	cfg.MayVote = r.mayVote
-	r.Master = node.NewMaster(b, cfg)
+	r.Master = node.NewMaster(p, cfg)
 	// An answer and its watcher have the same index. Each watcher replaces only its own answer.
 	for i := range of.Addresses {
-		r.watchers = append(r.watchers, newWatcher(r, b, of, i))
+		r.watchers = append(r.watchers, newWatcher(r, p, of, i))
 	}
 	return r
 }

@@ -50,12 +50,12 @@ type watcher struct {
 }
 
 // newWatcher makes the watcher of one Sentinel. begin starts it.
-func newWatcher(tells listener, b *node.Parts, of *Config, index int) *watcher {
+func newWatcher(tells listener, p *node.Parts, of *Config, index int) *watcher {
 	address := of.Addresses[index]
-	w := &watcher{tells: tells, of: of, index: index, settings: of.settings(b.Settings, address), wake: signal.New()}
+	w := &watcher{tells: tells, of: of, index: index, settings: of.settings(p.Settings, address), wake: signal.New()}
 	w.dial = node.Greeting(w.settings, w.settings)
 	w.life, w.stop = context.WithCancel(context.Background())
-	w.sub = pubsub.New(w.life, w.settings, w.dial, w, node.NewLog("Sentinel "+address+" of "+b.Name, b.Logger))
+	w.sub = pubsub.New(w.life, w.settings, w.dial, w, node.NewLog("Sentinel "+address+" of "+p.Name, p.Logger))
 	return w
 }
 
