@@ -105,7 +105,7 @@ func (m *tracedMaster) Executed(cmd string, args []string, reply any, err error)
 	case op == "release":
 		m.addLocked(&traceLine{text: fmt.Sprintf("release %d %s %d", m.node, argv[0], reply.(int)%(len(keys)+1))})
 	case op == "shorten":
-		m.addLocked(&traceLine{text: fmt.Sprintf("shorten %d %s %s %d", m.node, argv[0], argv[1], reply)})
+		m.addLocked(&traceLine{text: fmt.Sprintf("shorten %d %s %s %d", m.node, argv[0], argv[1], reply.(int)%(len(keys)+1))})
 	case op == "sweep":
 		for i, key := range keys {
 			m.addLocked(&traceLine{text: fmt.Sprintf("release %d %s - %s", m.node, argv[i], key)})
