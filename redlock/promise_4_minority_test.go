@@ -166,7 +166,7 @@ func TestATieWaitsForANodeThatIsFarAndNotSilent(t *testing.T) {
 func TestContendersDoNotWaitForANodeThatIsFar(t *testing.T) {
 	holds := func(contenders int, far time.Duration) (n int64) {
 		onMasters(t, 3, func(_ *testing.T, s *system) {
-			ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+			ctx, cancel := context.WithTimeout(bg, 2*time.Second)
 			defer cancel()
 			var all sync.WaitGroup
 			var held atomic.Int64
@@ -194,9 +194,9 @@ func TestContendersDoNotWaitForANodeThatIsFar(t *testing.T) {
 		})
 		return n
 	}
-	for _, contenders := range []int{2, 4, 10} {
+	for _, contenders := range []int{2, 10} {
 		near := holds(contenders, time.Millisecond)
-		for _, far := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
+		for _, far := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond} {
 			require.Greater(t, holds(contenders, far), near/2, "%d contenders, %v away", contenders, far)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // burst has n processes wait for one hold, and then hold the name once each. It returns when all were served, for how long the name was free
@@ -236,4 +237,29 @@ func TestAReleaseIsHeardAlsoIfItsHolderHadWaitedAsLong(t *testing.T) {
 			pass(2 * time.Second)
 		}
 	})
+}
+
+// Announcements without a release make a waiter back off. It notices a release among them within
+// the time between two polls. So it does if they say that the keys end soon, or in a day.
+func TestAnnouncementsInVainAreFollowedEverMoreSeldom(t *testing.T) {
+	for payload, most := range map[string]int{"": 25, "1000 2 1": 40, "1000 2 86400000": 40} {
+		for _, names := range [][]string{{"a"}, {"a", "b"}} {
+			inBubble(t, 3, func(fl *testbed) {
+				a, b := fl.locker(), fl.process().locker()
+				k := take(fl.t, a, "a", time.Hour)
+				done := wants(bg, b, names...)
+				fl.settled()
+				stop := fl.flood("a", payload)
+				defer stop()
+				pass(10 * time.Second)
+				require.LessOrEqual(fl.t, fl.masters[0].Commands()["SET"]+fl.masters[0].Commands()["EVALSHA"], most+len(names),
+					"%q for %q: less than three a second, and some before", payload, names)
+				released := time.Now()
+				require.NoError(fl.t, k.Release(bg))
+				w := gets(fl.t, done)
+				require.LessOrEqual(fl.t, w.at.Sub(released), waiting.MaxPollPause, "%q for %q", payload, names)
+				require.NoError(fl.t, w.k.Release(bg))
+			})
+		}
+	}
 }
