@@ -40,12 +40,13 @@ func stop(p *os.Process) bool {
 	return false
 }
 
-// end kills a process, and reports whether it is gone. One that Docker has paused does not end.
+// end kills a process, and reports whether it is gone. One that Docker has paused does not end. On a busy machine
+// the parent takes seconds to see the end.
 func end(p *os.Process) bool {
 	if err := p.Kill(); err != nil {
 		return errors.Is(err, os.ErrProcessDone)
 	}
-	return polled(10*time.Second, time.Millisecond, func() bool {
+	return polled(time.Minute, time.Millisecond, func() bool {
 		return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) // its parent has seen its end, so no thread is left
 	})
 }
