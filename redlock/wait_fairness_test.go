@@ -385,7 +385,7 @@ func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
 		{[]time.Duration{0, ms / 2, 0, ms / 2}, 4, 5 * ms, 6, 0.5},
 		{[]time.Duration{0, ms / 2, 0, ms / 2}, 1, 5 * ms, 3, 0.3},
 		{[]time.Duration{0, 20 * ms, 0, 20 * ms}, 1, 30 * ms, 15, 0.4},
-		{[]time.Duration{40 * ms, 0, 0, 0}, 1, 2 * ms, 3, 0.05},
+		{[]time.Duration{40 * ms, 0, 0, 0}, 1, 2 * ms, 6, 0.03},
 	} {
 		t.Run(fmt.Sprintf("%v away, %d goroutines, holds of %v", c.far, c.goroutines, c.hold), func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
