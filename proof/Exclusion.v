@@ -64,12 +64,14 @@ Variable w : world.
 Variable tolerated : assumption -> bool.
 
 Definition right := forall m, wrong w m = false.
+(* An extension may create a key. That breaks no exclusion. *)
+Definition right_but_creating := forall m, m <> ExtensionCreates -> wrong w m = false.
 Definition same_nodes := forall c d, members w c = members w d.
 (* Nodes may forget if every client uses the guard, no TTL is too long and Admit is quiet. *)
 Definition forget_under_guard := tolerated NodesRemember = true ->
   (forall c, guarded w c = true) /\ tolerated TtlBounded = false /\ tolerated AdmitQuiet = false.
 
-Hypothesis Hright : right.
+Hypothesis Hright : right_but_creating.
 Hypothesis Hmono : monotonic w.
 Hypothesis Hdrift : within_drift w.
 Hypothesis Hsame : same_nodes.
@@ -221,13 +223,13 @@ Qed.
 (* A node writes keys, and keeps those of active votes. *)
 Lemma inv_keys s n f : inv s ->
   (forall q Q k x e, vote s n q k -> find_round q (rounds s) = Some Q -> active s Q k -> In x (names w (r_token Q)) ->
-    key s n x = Some (r_token Q, e) -> exists e', f x = Some (r_token Q, e') /\ e <= e') ->
+    key s n x = Some (r_token Q, e) -> ms n (now s) < e -> exists e', f x = Some (r_token Q, e') /\ e <= e') ->
   inv (set_key n f s).
 Proof.
   intros I H. constructor; try apply I.
   - intros m q Q k x V FQ A X. destruct (i_kept s I m q Q k x V FQ A X) as [g [G [[e [K1 K2]]|K]]]; exists g; (split; [exact G|]); [|right; exact K].
     left. simpl. destruct (Nat.eq_dec m n) as [->|Hm]; [rewrite update_same|rewrite update_other by auto; eauto].
-    destruct (H q Q k x e V FQ A X K1) as [e' [F1 F2]]. exists e'. split; auto. lia.
+    destruct (H q Q k x e V FQ A X K1 (still_alive n Q k s g e A G K2)) as [e' [F1 F2]]. exists e'. split; auto. lia.
 Qed.
 
 Lemma inv_mark s n m : inv s ->
@@ -281,7 +283,7 @@ Qed.
 (* ---- What each event does ---- *)
 
 Lemma majority_spec l P : majority w l P = true -> (length l < 2 * length (filter P l))%nat.
-Proof. unfold majority. rewrite Hright. simpl. rewrite orb_false_r. apply Nat.ltb_lt. Qed.
+Proof. unfold majority. rewrite Hright by discriminate. simpl. rewrite orb_false_r. apply Nat.ltb_lt. Qed.
 
 Lemma find_id s r R : inv s -> find_round r (rounds s) = Some R -> r_id R = r.
 Proof. intros I F. apply (i_past s I r R F). Qed.
@@ -304,7 +306,7 @@ Proof.
         (set_key n (fun x => if has x (names w (r_token R)) then Some (r_token R, ms n (now s) + r_ttl R) else key s n x) s)));
       try (destruct hint; reflexivity).
     rewrite Id. apply inv_vote with R; auto.
-    + apply inv_keys; auto. intros q Q k x e V FQ A X K. destruct (has x (names w (r_token R))) eqn:H.
+    + apply inv_keys; auto. intros q Q k x e V FQ A X K _. destruct (has x (names w (r_token R))) eqn:H.
       * apply has_spec in H. exfalso. eapply (alone s n edge x); eauto. exact (may_create_fit _ _ _ G2).
       * exists e. split; auto. lia.
     + apply (i_past s I r R F).
@@ -315,23 +317,24 @@ Qed.
 
 Lemma inv_exec_extend s n r R edge : inv s -> find_round r (rounds s) = Some R -> inv (exec_extend w n R edge s).
 Proof.
-  intros I F. unfold exec_extend. rewrite Hright. assert (Id := find_id s r R I F).
+  intros I F. unfold exec_extend. assert (Id := find_id s r R I F).
   destruct (forallb _ (names w (r_token R))) eqn:G; [|apply inv_refusal with R; auto; simpl; now rewrite Id].
   rewrite forallb_forall in G.
-  assert (K : forall x, In x (names w (r_token R)) -> exists e, key s n x = Some (r_token R, e)).
-  { intros x X. apply G in X. rewrite orb_false_r in X. now apply mine_key in X. }
+  (* a key that is alive has the token, also if the extension creates what is missing *)
+  assert (K : forall x k e, In x (names w (r_token R)) -> key s n x = Some (k, e) -> ms n (now s) < e -> k = r_token R).
+  { intros x k e X K L. apply G in X. apply orb_prop in X as [X|X]; [apply mine_key in X as [e' X]; congruence|].
+    apply andb_prop in X as [_ X]. unfold free, alive in X. rewrite K in X. apply Z.ltb_lt in L. rewrite L in X. discriminate. }
   set (f := fun x => if has x (names w (r_token R)) then lengthened w s n R x else key s n x).
   assert (J : inv (set_key n f s)).
-  { apply inv_keys; auto. intros q Q k x e V FQ A X KQ. unfold f. destruct (has x (names w (r_token R))) eqn:H.
-    - apply has_spec in H. destruct (K x H) as [e0 KR]. rewrite KR in KQ. inversion KQ; subst e0. unfold lengthened. rewrite KR, Hright.
-      exists (Z.max e (ms n (now s) + r_ttl R)). split; [congruence|lia].
+  { apply inv_keys; auto. intros q Q k x e V FQ A X KQ L. unfold f. destruct (has x (names w (r_token R))) eqn:H.
+    - apply has_spec in H. rewrite (K x _ e H KQ L) in *. unfold lengthened. rewrite KQ, Hright by discriminate. eexists. split; [reflexivity|lia].
     - exists e. split; auto. lia. }
   destruct (may_vote w (r_client R) s n) eqn:V; [|apply inv_refusal with R; auto; simpl; now rewrite Id].
   rewrite Id. apply inv_vote with R; auto.
   - apply (i_past s I r R F).
-  - unfold may_vote in V. rewrite Hright, orb_false_r in V. intros L. exact (may_create_fit _ _ _ V L).
-  - intros x X. simpl. rewrite update_same. unfold f. destruct (K x X) as [e0 KR]. apply has_spec in X. rewrite X. unfold lengthened. rewrite KR, Hright.
-    exists (Z.max e0 (ms n (now s) + r_ttl R)). split; auto. lia.
+  - unfold may_vote in V. rewrite Hright, orb_false_r in V by discriminate. intros L. exact (may_create_fit _ _ _ V L).
+  - intros x X. simpl. rewrite update_same. unfold f. apply has_spec in X. rewrite X. unfold lengthened.
+    destruct (key s n x) as [[k old]|]; rewrite ?Hright by discriminate; eexists; (split; [reflexivity|lia]).
 Qed.
 
 Lemma left_all_le s n tok x : In x (names w tok) -> left_all w s n tok <= left_of w s n x.
@@ -346,15 +349,15 @@ Proof.
   destruct (may_vote w (r_client R) s n) eqn:V; [|apply inv_refusal with R; auto; simpl; now rewrite Id].
   rewrite forallb_forall in G. rewrite Id. apply inv_vote with R; auto.
   - intros _. apply left_all_max.
-  - unfold may_vote in V. rewrite Hright, orb_false_r in V. intros L. exact (may_create_fit _ _ _ V L).
+  - unfold may_vote in V. rewrite Hright, orb_false_r in V by discriminate. intros L. exact (may_create_fit _ _ _ V L).
   - intros x X. destruct (mine_key _ _ _ _ _ (G x X)) as [e K]. exists e. split; auto.
     apply (left_all_le s n) in X. unfold left_of in X. rewrite K in X. lia.
 Qed.
 
 Lemma inv_repair s n r R edge : inv s -> find_round r (rounds s) = Some R -> inv (repair w n R edge s).
 Proof.
-  intros I F. unfold repair. rewrite Hright, orb_false_r. destruct (_ && _) eqn:G; auto. apply andb_prop in G as [_ G].
-  apply inv_keys; auto. intros q Q k x e V FQ A X K.
+  intros I F. unfold repair. rewrite Hright, orb_false_r by discriminate. destruct (_ && _) eqn:G; auto. apply andb_prop in G as [_ G].
+  apply inv_keys; auto. intros q Q k x e V FQ A X K _.
   destruct (has x (names w (r_token R)) && free w s n edge x) eqn:H.
   - apply andb_prop in H as [_ H]. exfalso. eapply (alone s n edge x); eauto.
   - exists e. split; auto. lia.
@@ -362,7 +365,7 @@ Qed.
 
 Lemma inv_delete s n x tok : inv s -> In tok (ended s) -> inv (delete w n x tok s).
 Proof.
-  intros I E. unfold delete. destruct (key s n x) as [[k z]|] eqn:K; auto. rewrite Hright, orb_false_r. destruct (k =? tok) eqn:T; auto.
+  intros I E. unfold delete. destruct (key s n x) as [[k z]|] eqn:K; auto. rewrite Hright, orb_false_r by discriminate. destruct (k =? tok) eqn:T; auto.
   apply Z.eqb_eq in T. subst k. apply inv_keys; auto. intros q Q k y e V FQ [_ [A _]] X KQ.
   destruct (Nat.eq_dec y x) as [->|N]; [rewrite K in KQ; inversion KQ; subst; tauto|]. rewrite update_other by auto. exists e. split; auto. lia.
 Qed.
@@ -376,7 +379,7 @@ Qed.
 
 Lemma inv_verify s n : inv s -> inv (verify w n s).
 Proof.
-  intros I. unfold verify, quarantine. rewrite Hright.
+  intros I. unfold verify, quarantine. rewrite Hright by discriminate.
   assert (Wait : inv (set_mark n (Quarantined (ms n (now s) + max_ttl w)) s)).
   { apply inv_mark; auto. intros L q Q k x V FQ A X [g [G [K|K]]]; [exists g; split; auto|].
     destruct (i_past s I q Q FQ) as [_ [P _]]. exists (now s). split; [simpl; lia|]. right. split; auto. right.
@@ -414,16 +417,17 @@ Qed.
 Lemma inv_decide s r k u f s' : inv s -> resumes_again s r = false -> decide w r k u f s = Some s' -> inv s'.
 Proof.
   intros I C. unfold decide, electorate. unfold resumes_again in C.
-  destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. rewrite !Hright. set (l := worth_of R k).
-  destruct (majority w (members w (r_client R)) (voted s r l) && (u <=? limit w R l) && negb (is_in (r_token R) (ended s)) && lengths w l) eqn:G; [|discriminate].
-  apply andb_prop in G as [G GL]. apply andb_prop in G as [G _]. apply andb_prop in G as [G1 G2]. apply majority_spec in G1. apply Z.leb_le in G2. assert (GS : supported s (r_client R) r l) by (split; [exact GL|exact G1]). clear G1 GL.
+  destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. rewrite !Hright by discriminate. set (l := worth_of R k).
+  destruct (majority w (members w (r_client R)) (voted s r l) && (u <=? limit w R l) && negb (is_in (r_token R) (ended s)) && _) eqn:G; [|discriminate].
+  apply andb_prop in G as [G GL]. apply andb_prop in G as [G _]. apply andb_prop in G as [G1 G2]. apply majority_spec in G1. apply Z.leb_le in G2.
+  assert (GS : lengths w l = true -> supported s (r_client R) r l) by (intros L; split; [exact L|exact G1]).
   assert (one : forall h, handle_of (r_client R) (r_token R) (handles s) = Some h -> In h (handles s) /\ h_client h = r_client R /\ h_token h = r_token R).
   { intros h H. unfold handle_of in H. apply find_some in H as [H1 H2]. apply is_handle_spec in H2. tauto. }
-  assert (P : (forall h, handle_of (r_client R) (r_token R) (handles s) = Some h -> inv (put (r_client R) (r_token R) u s))).
-  { intros h H. destruct (one h H) as [H1 [H2 H3]]. eapply inv_put; eauto. intros h' H' T. assert (h' = h) by (apply (i_one s I); auto; congruence). congruence. }
-  assert (P0 : taken (r_token R) (handles s) = false -> inv (put (r_client R) (r_token R) u s)).
-  { intros T. eapply inv_put; eauto. intros h H E. exfalso. exact (taken_false _ _ T h H E). }
-  destruct (r_kind R); destruct (handle_of (r_client R) (r_token R) (handles s)) as [h|] eqn:H; try discriminate.
+  assert (P : forall h, lengths w l = true -> handle_of (r_client R) (r_token R) (handles s) = Some h -> inv (put (r_client R) (r_token R) u s)).
+  { intros h L H. destruct (one h H) as [H1 [H2 H3]]. eapply inv_put; eauto. intros h' H' T. assert (h' = h) by (apply (i_one s I); auto; congruence). congruence. }
+  assert (P0 : lengths w l = true -> taken (r_token R) (handles s) = false -> inv (put (r_client R) (r_token R) u s)).
+  { intros L T. eapply inv_put; eauto. intros h H E. exfalso. exact (taken_false _ _ T h H E). }
+  revert GL. destruct (r_kind R); destruct (handle_of (r_client R) (r_token R) (handles s)) as [h|] eqn:H; try discriminate; intros GL; rewrite ?orb_false_r in GL.
   - destruct (taken (r_token R) (handles s)) eqn:T; [discriminate|]. simpl. destruct (_ || _); [discriminate|].
     destruct (f =? 0); [intros E; inversion E; subst; auto|]. destruct (fence_stands w s (r_client R) (r_token R) f); [|discriminate].
     intros E; inversion E; subst. apply (inv_rest (put (r_client R) (r_token R) u s)); auto.
@@ -432,8 +436,9 @@ Proof.
     destruct (i_handle s I h H1) as [q [Q [j [X1 [X2 [X3 [X4 X5]]]]]]].
     apply (inv_put s (r_client R) (r_token R) (h_until h) q Q j); auto; try congruence.
     intros h' H' T. assert (h' = h) by (apply (i_one s I); auto; congruence). congruence.
-  - intros E; inversion E; subst. destruct (one h eq_refl) as [H1 [H2 H3]].
-    eapply (inv_put s _ _ _ r R l); eauto; [lia|]. intros h' H' T. assert (h' = h) by (apply (i_one s I); auto; congruence). congruence.
+  - (* a Check shortens what the handle rests on already *)
+    intros E; inversion E; subst. destruct (one h eq_refl) as [H1 [H2 H3]]. destruct (i_handle s I h H1) as [q [Q [j [X1 [X2 [X3 [X4 X5]]]]]]].
+    apply (inv_put s (r_client R) (r_token R) (Z.min u (h_until h)) q Q j); auto; try congruence; [lia|]. intros h' H' T. assert (h' = h) by (apply (i_one s I); auto; congruence). congruence.
   - destruct (is_in (r_token R) (claims s)); [|discriminate]. intros E; inversion E; subst. auto.
 Qed.
 
@@ -452,7 +457,7 @@ Proof.
   - destruct (valid _ _ _ _ _); [|discriminate]. apply inv_round; auto. simpl. intros L. destruct (Hguard L) as [_ [T _]].
     apply Z.ltb_ge. exact (never s _ TtlBounded _ P T (in_when _ _)).
   - apply inv_round; auto. simpl. intros _. lia.
-  - rewrite Hright. apply inv_decide; auto. exact (never s _ ClaimOnce _ P Hclaim (in_when _ _)).
+  - rewrite Hright by discriminate. apply inv_decide; auto. exact (never s _ ClaimOnce _ P Hclaim (in_when _ _)).
   - destruct (valid _ _ _ _ _); [|discriminate]. intros E; inversion E; subst; auto.
   - destruct (valid _ _ _ _ _); [|discriminate]. intros E; inversion E; subst.
     apply (inv_rest (set_handles (without c tok (handles s)) s)); auto. now apply inv_without.
@@ -462,7 +467,7 @@ Proof.
   - destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (r_kind R); try discriminate. destruct (one_counted s (r_token R) f); [|discriminate]. intros E; inversion E; subst.
     unfold confirm. simpl. destruct (_ || _); auto. destruct (_ && _); apply (inv_rest s); auto.
   - destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. intros E; inversion E; subst. apply inv_repair with r; auto.
-  - rewrite Hright, orb_false_r. destruct (is_in tok (ended s)) eqn:T; [|discriminate]. apply is_in_spec in T. intros E; inversion E; subst. apply (inv_rest (delete w n x tok s)); auto. now apply inv_delete.
+  - rewrite Hright, orb_false_r by discriminate. destruct (is_in tok (ended s)) eqn:T; [|discriminate]. apply is_in_spec in T. intros E; inversion E; subst. apply (inv_rest (delete w n x tok s)); auto. now apply inv_delete.
   - destruct (is_in tok (ended s)) eqn:T; [|discriminate]. apply is_in_spec in T. intros E; inversion E; subst. now apply inv_shorten.
   - intros E; inversion E; subst. now apply inv_verify.
   - destruct (mark s n); try discriminate. intros E; inversion E; subst. apply inv_admit; auto. intros L. destruct (Hguard L) as [_ [_ T]].
@@ -495,6 +500,20 @@ Proof.
   rewrite andb_true_iff, negb_true_iff, is_in_false, Z.leb_le. intros [H4 H5]. exists h. auto.
 Qed.
 
+(* Two rounds that majorities of nodes support have one token, while both are active. *)
+Lemma supported_meet s r R l q Q k x : inv s -> find_round r (rounds s) = Some R -> find_round q (rounds s) = Some Q ->
+  supported s (r_client R) r l -> supported s (r_client Q) q k -> active s R l -> active s Q k ->
+  In x (names w (r_token R)) -> In x (names w (r_token Q)) -> r_token R = r_token Q.
+Proof.
+  intros I F1 F2 [_ S1] [_ S2] A1 A2 X1 X2. rewrite (Hsame (r_client Q) (r_client R)) in S2. destruct (majorities_meet _ _ _ S1 S2) as [n [_ [N1 N2]]].
+  apply voted_vote in N1, N2. exact (i_pair s I n r q R Q l k x N1 N2 F1 F2 A1 A2 X1 X2).
+Qed.
+
+(* A handle that is not over is one of an active round. *)
+Lemma handle_active s t h r R l : r_token R = h_token h -> r_client R = h_client h -> h_until h <= limit w R l -> supported s (h_client h) r l ->
+  ~ In (h_token h) (ended s) -> client_clock w (h_client h) t <= h_until h -> active (at_time t s) R l.
+Proof. intros R2 R3 R4 [Rl _] N C. unfold active. simpl. rewrite R2, R3. repeat split; auto. lia. Qed.
+
 (* EXCLUSION. After any run, and at any later instant before the next event, two valid locks with a name in common
    are the same lock, in the hands of the same client. *)
 Theorem exclusion tr s t c a d b x : run w tolerated init tr = Some s -> now s <= t ->
@@ -504,25 +523,67 @@ Proof.
   apply valid_handle in Va as [h [H1 [H2 [H3 [H4 H5]]]]]. apply valid_handle in Vb as [g [G1 [G2 [G3 [G4 G5]]]]].
   destruct (i_handle _ I h H1) as [r [R [l [R1 [R2 [R3 [R4 R5]]]]]]].
   destruct (i_handle _ I g G1) as [q [Q [k [Q1 [Q2 [Q3 [Q4 Q5]]]]]]].
-  assert (T : h_token h = h_token g).
-  { destruct R5 as [Rl R5]. destruct Q5 as [Ql Q5]. rewrite (Hsame (h_client g) (h_client h)) in Q5.
-    destruct (majorities_meet _ _ _ R5 Q5) as [n [_ [N1 N2]]]. apply voted_vote in N1, N2.
-    assert (r_token R = r_token Q); [|congruence].
-    apply (i_pair _ I n r q R Q l k x); auto; unfold active; simpl; try (split; [assumption|split]); try congruence; rewrite ?R3, ?Q3, ?R2, ?Q2, ?H2, ?G2, ?H3, ?G3; auto; lia. }
+  subst a b c d. assert (T : h_token h = h_token g).
+  { rewrite <- R2, <- Q2. apply (supported_meet (at_time t s) r R l q Q k x); auto; rewrite ?R2, ?R3, ?Q2, ?Q3; auto; eapply handle_active; eauto. }
   split; [congruence|]. assert (h = g) by (apply (i_one _ I); auto). congruence.
+Qed.
+
+(* What a client had when it detached keeps others out until its validity is over, unless the token has ended. *)
+
+(* Rounds and answers are never forgotten. *)
+Definition grows s s' := (forall r R, find_round r (rounds s) = Some R -> find_round r (rounds s') = Some R) /\ incl (answers s) (answers s').
+
+Lemma begin_grows R s s' : begin_round R s = Some s' -> grows s s'.
+Proof.
+  unfold begin_round. destruct (find_round (r_id R) (rounds s)) eqn:F; [discriminate|]. intros E; inversion E; subst. split; [|apply incl_refl].
+  intros r Q H. unfold find_round in *. simpl. destruct (Nat.eqb (r_id R) r) eqn:Er; auto. apply Nat.eqb_eq in Er. rewrite Er in F. congruence.
+Qed.
+
+Lemma happen_grows s e s' : happen w s e = Some s' -> grows s s'.
+Proof.
+  intros E. destruct e; simpl in E;
+    try (repeat match type of E with context [if ?b then _ else _] => destruct b; try discriminate E end; now apply begin_grows in E);
+    unfold decide, delete, shorten, verify, repair, exec_extend, exec_ask, exec_acquire, confirm, count in E; rewrite ?Hright in E by discriminate;
+    repeat match type of E with context [match ?y with _ => _ end] => destruct y; try discriminate E end; inversion E; subst;
+    (split; [auto|simpl; try apply incl_refl; intros y Y; now right]).
+Qed.
+
+Lemma run_grows tr : forall s s', run w tolerated s tr = Some s' -> grows s s'.
+Proof.
+  induction tr as [|[t e] tr IH]; simpl; intros s s' E; [inversion E; subst; split; [auto|apply incl_refl]|].
+  destruct (permitted w tolerated (at_time t s) e); [|discriminate]. destruct (t <? now s); [discriminate|].
+  destruct (happen w (at_time t s) e) as [s1|] eqn:S; [|discriminate].
+  destruct (happen_grows (at_time t s) e s1 S) as [A B]. destruct (IH s1 s' E) as [A' B']. split; [auto|exact (incl_tran B B')].
+Qed.
+
+Lemma supported_grows s s' c r l : grows s s' -> supported s c r l -> supported s' c r l.
+Proof.
+  intros [_ G] [L H]. split; [exact L|]. eapply Nat.lt_le_trans; [exact H|]. apply Nat.mul_le_mono_l, filter_more.
+  intros n V. unfold voted in *. rewrite existsb_exists in *. destruct V as [y [Y1 Y2]]. exists y. split; [apply G; exact Y1|exact Y2].
+Qed.
+
+Theorem claims_exclude p q s1 s t c a h d b x : run w tolerated init p = Some s1 -> handle_of c a (handles s1) = Some h ->
+  run w tolerated s1 q = Some s -> now s <= t -> ~ In a (ended s) -> client_clock w c t <= h_until h ->
+  valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b.
+Proof.
+  intros E0 Hh E Ht Na Ca Vb Xa Xb. assert (I0 := inv_run p init s1 inv_init E0). assert (G := run_grows q s1 s E).
+  assert (I := inv_run q s1 s I0 E). apply (inv_time s t) in I; auto. unfold handle_of in Hh. apply find_some in Hh as [H1 H2]. apply is_handle_spec in H2 as [H2 H3].
+  destruct (i_handle s1 I0 h H1) as [r [R [l [R1 [R2 [R3 [R4 R5]]]]]]]. apply (proj1 G) in R1. apply (supported_grows s1 s _ _ _ G) in R5.
+  apply valid_handle in Vb as [g [G1 [G2 [G3 [G4 G5]]]]]. destruct (i_handle _ I g G1) as [u [Q [k [Q1 [Q2 [Q3 [Q4 Q5]]]]]]].
+  subst a b c d. rewrite <- R2, <- Q2. apply (supported_meet (at_time t s) r R l u Q k x); auto; rewrite ?R2, ?R3, ?Q2, ?Q3; auto; eapply handle_active; eauto.
 Qed.
 
 (* A valid lock is kept by a majority of its client's nodes, on every name, whatever releases, undos and repairs
    were executed: each such node has the key, alive, or does not vote before the lock's validity is over. *)
 Theorem held tr s t c a x : run w tolerated init tr = Some s -> now s <= t -> valid w s t c a = true -> In x (names w a) ->
-  exists nodes, incl nodes (members w c) /\ (length (members w c) < 2 * length nodes)%nat /\
-    forall n, In n nodes -> (exists e, key s n x = Some (a, e) /\ ms n t < e) \/ lossy /\ mark s n <> Fit.
+  exists P, (length (members w c) < 2 * length (filter P (members w c)))%nat /\
+    forall n, P n = true -> (exists e, key s n x = Some (a, e) /\ ms n t < e) \/ lossy /\ mark s n <> Fit.
 Proof.
   intros E Ht Va Xa. assert (I := inv_run tr init s inv_init E). apply (inv_time s t) in I; auto.
   apply valid_handle in Va as [h [H1 [H2 [H3 [H4 H5]]]]].
   destruct (i_handle _ I h H1) as [r [R [l [R1 [R2 [R3 [R4 R5]]]]]]]. rewrite H2 in *. rewrite H3 in *.
-  destruct R5 as [Rl R5]. exists (filter (voted (at_time t s) r l) (members w c)). split; [intros n N; now apply filter_In in N|]. split; [exact R5|].
-  intros n N. apply filter_In in N as [_ N]. apply voted_vote in N.
+  destruct R5 as [Rl R5]. exists (voted (at_time t s) r l). split; [exact R5|].
+  intros n N. apply voted_vote in N.
   assert (A : active (at_time t s) R l) by (unfold active; simpl; rewrite R2, R3; split; [exact Rl|split; auto; lia]). rewrite <- R2 in Xa.
   destruct (i_kept _ I n r R l x N R1 A Xa) as [g [G [[e [K1 K2]]|[L M]]]].
   - left. exists e. rewrite R2 in K1. split; auto. exact (still_alive n R l _ g e A G K2).
@@ -569,13 +630,13 @@ Proof.
   intros E St H.
   destruct e as [d r b ttl|d r b ttl|d r b|r k u f|d b|d b|b|n r hint edge|n r f edge|n r edge|n x b|n x b ttl|n|n|n x|n m keys counters|n]; simpl in E;
     unfold begin_round, delete, shorten, verify, repair, exec_extend, exec_ask, exec_acquire, confirm, count in E.
-  4: { rewrite Hright in E. unfold decide in E. destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (_ && _ && _); [|discriminate].
+  4: { rewrite Hright in E by discriminate. unfold decide in E. destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (_ && _ && _); [|discriminate].
     destruct (Nat.eqb c (r_client R) && (tok =? r_token R)) eqn:Same.
     - apply andb_prop in Same as [S1 S2]. apply Nat.eqb_eq in S1. apply Z.eqb_eq in S2. subst c tok.
       destruct (handle_of (r_client R) (r_token R) (handles s)) as [h|] eqn:Hh; [|tauto].
       destruct (r_kind R); [discriminate| |].
       + destruct ((client_clock w (r_client R) (now s) <=? h_until h) || wrong w LateRevives) eqn:L; [|discriminate].
-        rewrite Hright, orb_false_r in L. inversion E; subst s'. unfold back, put, valid. simpl. rewrite handle_same, Hh. repeat split; [discriminate|].
+        rewrite Hright, orb_false_r in L by discriminate. inversion E; subst s'. unfold back, put, valid. simpl. rewrite handle_same, Hh. repeat split; [discriminate|].
         intros t Ht V. rewrite L. apply andb_prop in V as [V _]. now rewrite V.
       + inversion E; subst s'. unfold back, put, valid. simpl. rewrite handle_same, Hh. repeat split; [discriminate|].
         intros t Ht V. simpl in V. rewrite andb_true_iff, Z.leb_le in *. destruct V as [V1 V2]. split; auto. assert (M := Hmono (r_client R) (now s) t Ht). lia.
@@ -625,7 +686,7 @@ Proof.
   destruct (valid w (at_time t s) t c a) eqn:V; [|discriminate]. intros E. exists (at_time t s). repeat split; auto.
 Qed.
 
-(* As users see it: between two uses of a lock that was not given up in between, nobody uses another lock that has a name in common. *)
+(* As users see it: between two uses of a lock that was not given up in between, no client uses another lock that has a name in common. *)
 Theorem uses_exclude p q1 q2 t1 t2 t3 c a d b x s :
   run w tolerated init (p ++ (t1, Use c a) :: q1 ++ (t2, Use d b) :: q2 ++ [(t3, Use c a)]) = Some s ->
   forallb (fun e => stays c a (snd e)) (q1 ++ q2) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
@@ -649,3 +710,6 @@ Proof.
 Qed.
 
 End Exclusion.
+
+Lemma nearly w : right w -> right_but_creating w.
+Proof. intros H m _. apply H. Qed.

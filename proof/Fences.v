@@ -188,7 +188,7 @@ Proof.
   destruct (r_kind R), (handle_of (r_client R) (r_token R) (handles s)); try discriminate.
   - destruct (_ || _); [discriminate|]. destruct (f =? 0); [intros E; inversion E; subst; auto|].
     unfold fence_stands. rewrite Hright, orb_false_r. destruct (majority w _ _) eqn:M; [|discriminate]. intros E; inversion E; subst.
-    apply (majority_spec w Hright) in M. specialize (P (r_client R) (r_token R) u). constructor; try apply P.
+    apply (majority_spec w (nearly w Hright)) in M. specialize (P (r_client R) (r_token R) u). constructor; try apply P.
     intros a F [E'|H]; [inversion E'; subst; eauto|]. apply (f_stands s I a F H).
   - destruct (_ || _); [|discriminate]. intros E; inversion E; subst. auto.
   - intros E; inversion E; subst. auto.

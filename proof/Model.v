@@ -1,6 +1,6 @@
 (* The model: what nodes, clients and the network can do, as one executable step function.
 
-   A time is a whole number of nanoseconds of real time, which nobody can read. Each node and each
+   A time is a whole number of nanoseconds of real time, which no node and no client can read. Each node and each
    client has a clock, which is a function of real time. A run is a list of events with their times.
    [step] says whether an event is possible in a state, and which state follows.
 
@@ -37,7 +37,7 @@ Record world := World {
   guarded : nat -> bool;          (* the client uses the restart guard *)
   names : Z -> list nat;          (* the names of the lock that an attempt with this token asks for *)
   max_ttl : Z;                    (* in ms *)
-  lengths : Z -> bool;            (* the times in ms for which locks are confirmed: TTLs, and what Resume or Check found left *)
+  lengths : Z -> bool;            (* the times in ms for which locks are confirmed: TTLs, and what Resume found left *)
   drift : Z -> Z;                 (* the allowance for a TTL in ms, in ns *)
   clamp : Z;                      (* how far a node believes a client's time, in µs *)
   node_clock : nat -> Z -> Z;     (* of a node, in ns, by real time *)
@@ -278,7 +278,8 @@ Definition decide r worth until fence s :=
       let c := r_client R in let tok := r_token R in
       let l := worth_of R worth in
       let from := if wrong w ValidityFromAnswer then client_clock w c (now s) + l * MS - drift w l else limit R l in
-      if majority (electorate s c r) (voted s r l) && (until <=? from) && negb (is_in tok (ended s)) && lengths w l then
+      let checks := match r_kind R, handle_of c tok (handles s) with Asking, Some _ => true | _, _ => false end in   (* a Check only shortens *)
+      if majority (electorate s c r) (voted s r l) && (until <=? from) && negb (is_in tok (ended s)) && (lengths w l || checks) then
         match r_kind R, handle_of c tok (handles s) with
         | Acquiring, None =>
             if taken tok (handles s) || is_in tok (claims s) || (until <? client_clock w c (now s)) then None   (* too late *)
@@ -347,7 +348,7 @@ Inductive assumption :=
 | AdmitQuiet      (* an operator admits a node only while no client is running *)
 | AdmitNothing    (* an operator admits no node: for fences *)
 | NumbersPaced    (* no number is ahead of all nodes' clocks by more than the clamp: for fences of nodes that forget *)
-| ClaimOnce       (* a claim is resumed once *)
+| ClaimOnce       (* a claim is resumed by one client at a time *)
 | ExecutedOnce    (* a node executes an acquire at most once *)
 | InOrder.        (* a node executes what was sent for a token in order: nothing that creates a key after an undo *)
 

@@ -1,4 +1,4 @@
-(* Fences. Part 2: while exclusion holds. Each fence is larger than that of every lock that was acquired before and has a name in common.
+(* Fences. Part 2: while all that exclusion assumes holds. Each fence is larger than that of every lock that was acquired before and has a name in common.
    If nodes forget, under the restart guard, this needs the clocks of nodes to agree well enough, and not to be set back. *)
 From Coq Require Import ZArith List Lia Bool Arith.
 From Redlock Require Import Model Exclusion Fences.
@@ -26,6 +26,7 @@ Definition clocks_agree := forall n m t, us w m t <= us w n t + spread.
 Definition fences_survive_forgetting := tolerated NodesRemember = true ->
   tolerated AdmitNothing = false /\ tolerated NumbersPaced = false /\ not_set_back /\ clocks_agree /\ spread + 2 * clamp w + 1000 <= max_ttl w * 1000.
 Hypothesis Hforget : fences_survive_forgetting.
+Let Hnearly : right_but_creating w := nearly w Hright.
 
 Notation inv := (Exclusion.inv w tolerated).
 Notation lossy := (tolerated NodesRemember = true).
@@ -76,7 +77,7 @@ Proof.
   - intros l1 b Fb l2 a Fa E. destruct l1; discriminate.
 Qed.
 
-Lemma nobody s n edge x : inv s -> free w s n edge x = true -> (lossy -> fit s n = true) ->
+Lemma no_other s n edge x : inv s -> free w s n edge x = true -> (lossy -> fit s n = true) ->
   forall q Q k, vote s n q k -> find_round q (rounds s) = Some Q -> active w s Q k -> In x (names w (r_token Q)) -> False.
 Proof. intros. eapply alone; eauto. Qed.
 
@@ -182,7 +183,7 @@ Proof.
       apply Old; auto. rewrite <- T. apply (o_latest s I m q Q b); auto; rewrite T; auto.
     - destruct (V2 m q _ V) as [[_ [-> _]]|V']; [exfalso; apply T; assert (Z0 : Q = R) by (simpl in HQ; congruence); subst Q; reflexivity|].
       assert (B := o_latest s I m q Q b V' HQ KQ A' N S). apply Old; auto. destruct (Nat.eq_dec m n) as [->|Hm]; auto. right. split; auto.
-      intros ->. destruct S as [x [X1 X2]]. exact (nobody s n edge x (o_inv s I) (G1 x X1) (creates_fit _ _ _ G2) q Q _ V' HQ A' X2). }
+      intros ->. destruct S as [x [X1 X2]]. exact (no_other s n edge x (o_inv s I) (G1 x X1) (creates_fit _ _ _ G2) q Q _ V' HQ A' X2). }
   destruct hint as [h|]; simpl.
   2: { intros J. constructor; try apply I.
     - exact J.
@@ -315,7 +316,7 @@ Proof.
   - destruct (_ || (u <? _)) eqn:T; [discriminate|]. apply orb_false_elim in T as [_ T]. apply Z.ltb_ge in T.
     destruct (f =? 0); [intros E; inversion E; subst; eapply P; eauto|].
     unfold fence_stands. rewrite Hright, orb_false_r. destruct (majority w _ _) eqn:M; [|discriminate]. intros E; inversion E; subst.
-    apply (majority_spec w Hright) in M.
+    apply (majority_spec w (nearly w Hright)) in M.
     assert (Q : oinv (put (r_client R) (r_token R) u s)) by (eapply P; [reflexivity|]; eapply inv_rest; [..|exact J]; reflexivity).
     constructor; try apply Q; [exact J| |].
     + intros a G [E'|H]; [inversion E'; subst; eauto|]. apply (o_stands s I a G H).
@@ -324,9 +325,9 @@ Proof.
       apply (stands_spec w Hright) in Na as [x [U1 [U2 U3]]]. apply (stands_spec w Hright) in Nb as [v [V1 [V2 _]]].
       destruct (o_number s I n _ v V1) as [q [Q' [H1 [H2 [H3 H4]]]]].
       assert (q = r) by (apply (o_one s I q r Q' R); auto). subst q. assert (Q' = R) by congruence. subst Q'.
-      assert (A : active w s R (r_ttl R)). { unfold worth_of in G4, GL. rewrite K in G4, GL. split; [exact GL|split; [auto|lia]]. }
+      assert (A : active w s R (r_ttl R)). { unfold worth_of in G4, GL. rewrite K in G4, GL. rewrite orb_false_r in GL. split; [exact GL|split; [auto|lia]]. }
       destruct (o_latest s I n r R a H4 F K A N S v V1) as [B1 B2]. assert (Fa < v) by (destruct U3 as [<-|U3]; auto). lia.
-  - destruct (_ || _); [|discriminate]. intros E; inversion E; subst. eapply P; eauto.
+  - destruct ((_ <=? _) || _); [|discriminate]. intros E; inversion E; subst. eapply P; eauto.
   - intros E; inversion E; subst. eapply P; eauto.
   - destruct (is_in _ _); [|discriminate]. intros E; inversion E; subst. eapply P; eauto.
 Qed.

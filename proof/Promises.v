@@ -20,41 +20,67 @@ Ltac given H := destruct H as [Hright [Hmono [Hdrift Hsame]]].
 Theorem promise_exclusion w tr s t c a d b x : as_described w ->
   run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init tr = Some s -> now s <= t ->
   valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
-Proof. intros H. given H. eapply exclusion; eauto; try reflexivity; intros L; discriminate L. Qed.
+Proof. intros H. given H. eapply exclusion; eauto using nearly; try reflexivity; intros L; discriminate L. Qed.
 
-(* … as users see it: while a client uses a lock and does not detach it, nobody uses another lock on the name. *)
+(* … as users see it: while a client uses a lock and does not detach it, no client uses another lock on the name. *)
 Theorem promise_uses w p q1 q2 t1 t2 t3 c a d b x s : as_described w ->
   run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init (p ++ (t1, Use c a) :: q1 ++ (t2, Use d b) :: q2 ++ [(t3, Use c a)]) = Some s ->
   forallb (fun e => stays c a (snd e)) (q1 ++ q2) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
-Proof. intros H. given H. eapply uses_exclude; eauto; try reflexivity; intros L; discriminate L. Qed.
+Proof. intros H. given H. eapply uses_exclude; eauto using nearly; try reflexivity; intros L; discriminate L. Qed.
 
 (* … with nodes that forget, under the restart guard. Any node may lose everything, or come back with any older data, at any time and as often
    as it likes. Runs may have repairs at any time (promise 5): here and above. *)
 Theorem promise_guarded_exclusion w tr s t c a d b x : as_described w -> all_guarded w ->
   run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init tr = Some s -> now s <= t ->
   valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
-Proof. intros H G. given H. eapply exclusion; eauto; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
+Proof. intros H G. given H. eapply exclusion; eauto using nearly; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
 
 (* … and as users see it then. *)
 Theorem promise_guarded_uses w p q1 q2 t1 t2 t3 c a d b x s : as_described w -> all_guarded w ->
   run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init (p ++ (t1, Use c a) :: q1 ++ (t2, Use d b) :: q2 ++ [(t3, Use c a)]) = Some s ->
   forallb (fun e => stays c a (snd e)) (q1 ++ q2) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
-Proof. intros H G. given H. eapply uses_exclude; eauto; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
+Proof. intros H G. given H. eapply uses_exclude; eauto using nearly; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
+
+(* … Claims keep other clients out. A client had lock a, and detached it when its validity was to end at [h_until h] of its clock. Until then no other lock
+   on a name of it is valid, whether the claim is resumed or not, and extended or not, unless its token ends: it is released, or given up. *)
+Theorem promise_claims w p t1 q s1 s t c a h d b x : as_described w ->
+  run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init p = Some s1 -> handle_of c a (handles s1) = Some h ->
+  run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) s1 ((t1, Detach c a) :: q) = Some s -> now s <= t ->
+  ~ In a (ended s) -> client_clock w c t <= h_until h -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b.
+Proof. intros H. given H. eapply claims_exclude; eauto using nearly; try reflexivity; intros L; discriminate L. Qed.
+
+(* … also under the guard. *)
+Theorem promise_guarded_claims w p t1 q s1 s t c a h d b x : as_described w -> all_guarded w ->
+  run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init p = Some s1 -> handle_of c a (handles s1) = Some h ->
+  run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) s1 ((t1, Detach c a) :: q) = Some s -> now s <= t ->
+  ~ In a (ended s) -> client_clock w c t <= h_until h -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b.
+Proof. intros H G. given H. eapply claims_exclude; eauto using nearly; try reflexivity. intros _. split; [exact G|split; reflexivity]. Qed.
 
 (* … Releases do not endanger it: the end, the release or the undo of one token changes no key of another token, and no other lock's validity. *)
 Theorem promise_releases w s t e s' tok b : right w -> gives_up e tok -> step w s (t, e) = Some s' -> b <> tok ->
   (forall n x z, key s n x = Some (b, z) -> key s' n x = Some (b, z)) /\ (forall u c, valid w s' u c b = valid w s u c b).
 Proof. intros H. now apply releases_are_harmless. Qed.
 
-(* … So a majority keeps a valid lock, and its keys do not expire before its validity is over. *)
+(* … So a majority keeps a valid lock: at every instant at which it is valid, more than half of the nodes that its client is configured with have
+   the key of each name, and that key has not expired. *)
 Theorem promise_held w tr s t c a x : as_described w ->
   run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init tr = Some s -> now s <= t -> valid w s t c a = true -> In x (names w a) ->
-  exists nodes, incl nodes (members w c) /\ (length (members w c) < 2 * length nodes)%nat /\
-    forall n, In n nodes -> exists e, key s n x = Some (a, e) /\ ms w n t < e.
+  (length (members w c) < 2 * length (filter (keeps w s t a x) (members w c)))%nat.
 Proof.
   intros H R Ht V X. given H. destruct (held w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce])) with (tr := tr) (s := s) (t := t) (c := c) (a := a) (x := x)
-    as [l [L1 [L2 L3]]]; auto; try reflexivity; [intros L; discriminate L|].
-  exists l. repeat split; auto. intros n N. destruct (L3 n N) as [K|[K _]]; [exact K|discriminate K].
+    as [P [L1 L2]]; auto using nearly; try reflexivity; [intros L; discriminate L|].
+  eapply Nat.lt_le_trans; [exact L1|]. apply Nat.mul_le_mono_l, filter_more. intros n N. destruct (L2 n N) as [[e [K E]]|[K _]]; [|discriminate K].
+  unfold keeps. rewrite K, Z.eqb_refl. now apply Z.ltb_lt.
+Qed.
+
+(* … Extensions that create keys do not endanger it either, if that is the lock's only mistake. *)
+Theorem creating_extensions_exclude w tr s t c a d b x : right_but_creating w -> monotonic w -> within_drift w -> same_nodes w ->
+  run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce]) init tr = Some s \/
+  all_guarded w /\ run w (assuming [KeysKept; MarkerHonest; ClaimOnce; TtlBounded; AdmitQuiet]) init tr = Some s ->
+  now s <= t -> valid w s t c a = true -> valid w s t d b = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.
+Proof.
+  intros Hright Hmono Hdrift Hsame [R|[G R]]; eapply exclusion; eauto; try reflexivity; [intros L; discriminate L|].
+  intros _. split; [exact G|split; reflexivity].
 Qed.
 
 (* PROMISE 3, FENCES. Whatever clocks show and whichever keys vanish, while nodes remember their counters. *)
@@ -69,7 +95,7 @@ Theorem promise_fences_increase w tr q s s' a b Fa Fb : right w -> same_nodes w 
   In (a, Fa) (fences s) -> (forall n v, ~ In (n, b, v) (numbers s)) -> In (b, Fb) (fences s') -> share w a b -> Fa < Fb.
 Proof. intros H S. eapply fences_increase; eauto; reflexivity. Qed.
 
-(* … While exclusion holds: of all fences, the newest first, each is larger than all older ones of locks with a name in common. *)
+(* … While all that exclusion assumes holds: of all fences, the newest first, each is larger than all older ones of locks with a name in common. *)
 Theorem promise_fences_in_order w tr s l1 b Fb l2 a Fa : as_described w ->
   run w (assuming [KeysKept; NodesRemember; MarkerHonest; ClaimOnce; ExecutedOnce]) init tr = Some s ->
   fences s = l1 ++ (b, Fb) :: l2 -> In (a, Fa) l2 -> a <> b -> share w a b -> Fa < Fb.
@@ -87,7 +113,8 @@ Proof.
   - intros _. split; [reflexivity|]. split; [reflexivity|]. split; [exact F|]. split; [exact C|exact S].
 Qed.
 
-(* PROMISE 5, NOTHING IS LEFT BEHIND. While nodes remember, a node that executed a release or an undo has no key with that token afterwards. *)
+(* PROMISE 5, NOTHING IS LEFT BEHIND. While nodes remember, a node that executed a release or an undo has no key with that token afterwards, if it
+   executes no acquire or repair of the token after it: nothing else creates a key. A release under a minimum hold leaves the key, and is not meant. *)
 Theorem promise_nothing_left w tr s n x tok e : right w ->
   run w (assuming [NodesRemember; MarkerHonest; InOrder]) init tr = Some s -> In (n, x, tok) (undone s) -> key s n x <> Some (tok, e).
 Proof. intros H. eapply nothing_left_behind; eauto; reflexivity. Qed.
