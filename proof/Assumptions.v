@@ -10,6 +10,13 @@ Open Scope Z_scope.
 Example keys_kept : holders (plain correct) (all_but [KeysKept]) (first_lock ++ [(3 * MS, Vanish 0 0)] ++ second_lock 4 0 2) (5 * MS) = two.
 Proof. vm_compute. reflexivity. Qed.
 
+(* … and a lock that is confirmed again does not show how long another client has held the name. 200 was acquired before 100's extension. The key
+   of 100 that vanished was replaced by one on node 2, which executed the acquire late, when a key of 200 had vanished there. *)
+Definition confirmed_again := first_lock ++ [(3 * MS, Vanish 1 0)] ++ second_lock 4 1 2 ++ [(5 * MS, Vanish 2 0); (6 * MS, exec 2 1);
+  (7 * MS, Extend 0 3 100 1000); (8 * MS, exec 0 3); (8 * MS, exec 2 3); (9 * MS, Decide 3 1000 (995 * MS) 0)].
+Example overlap_before_the_last_confirmation : holders (plain correct) (all_but [KeysKept]) (firstn 9 confirmed_again) (5 * MS) = two
+  /\ holders (plain correct) (all_but [KeysKept]) confirmed_again (995 * MS) = Some [(0%nat, 100)]. Proof. vm_compute. split; reflexivity. Qed.
+
 (* A node restarts without its keys, and no client uses the guard. *)
 Definition forgotten := first_lock ++ [(3 * MS, Restart 0 Unmarked nothing zero)] ++ second_lock 4 0 2.
 Example nodes_remember : holders (plain correct) (all_but [NodesRemember]) forgotten (5 * MS) = two.
@@ -106,6 +113,12 @@ Example resumed_with_a_second_left : holders (confirmed_for (Z.eqb 30000)) all_h
   /\ holders (confirmed_for (fun _ => true)) all_hold (thirty_seconds ++ resumed_late ++ after_the_step) (29751 * MS) = two.
 Proof. vm_compute. split; reflexivity. Qed.
 
+(* A Check only shortens a validity, so it needs no allowance of its own. A Resume does. *)
+Definition asked_late := [(29000 * MS, Ask 0 3 100); (29001 * MS, exec 0 3); (29001 * MS, exec 1 3); (29002 * MS, Decide 3 900 (29600 * MS) 0)].
+Example a_check_needs_no_allowance : holders (confirmed_for (Z.eqb 30000)) all_hold (thirty_seconds ++ asked_late) (29600 * MS) = Some [(0%nat, 100)]
+  /\ holders (confirmed_for (Z.eqb 30000)) all_hold (thirty_seconds ++ [(29000 * MS, Detach 0 100)] ++ asked_late) (29600 * MS) = impossible.
+Proof. vm_compute. split; reflexivity. Qed.
+
 (* Under the guard: a node's clock is set forward during its quarantine, which ends too early. *)
 Definition jump_in_quarantine t := if t <? 1200 * MS then t else t + 900 * MS.
 Definition short_wait := with_clocks (clocks []) (fun n => if Nat.eqb n 1 then jump_in_quarantine else fun t => t) (guarded_world correct).
@@ -141,13 +154,14 @@ Definition twice := [(0, Acquire 0 1 100 1000); (1 * MS, exec_at 50 0 1); (1 * M
 Example executed_once : fences_of (plain correct) (all_but [KeysKept; ExecutedOnce]) twice = Some [(100, 60); (200, 60)].
 Proof. vm_compute. reflexivity. Qed.
 
-(* "Larger than that of every lock that was acquired before" is false if read literally. 100 is granted and its keys vanish early. 200 is
-   granted and acquired with 101. Only then does 100's client read its answers, and 100 is acquired with 100. *)
+(* "Larger than that of every lock that was acquired before" is false if a key vanishes early, also if exclusion holds by luck. 100 is granted
+   and its keys vanish. 200 is granted, acquired with 101, and ends. Only then does 100's client read its answers, and 100 is acquired with 100. *)
 Definition literal := [(0, Acquire 0 1 100 1000); (1 * MS, exec_at 100 0 1); (1 * MS, exec_at 100 1 1); (2 * MS, Vanish 0 0); (2 * MS, Vanish 1 0);
   (3 * MS, Acquire 1 2 200 1000); (4 * MS, exec_at 100 0 2); (4 * MS, exec_at 100 1 2); (5 * MS, Decide 2 1000 (900 * MS) 101);
-  (6 * MS, Decide 1 1000 (900 * MS) 100)].
-Example acquired_before_is_too_strong : fences_of (plain correct) (all_but [KeysKept]) literal = Some [(100, 100); (200, 101)].
-Proof. vm_compute. reflexivity. Qed.
+  (6 * MS, End 200); (7 * MS, Decide 1 1000 (900 * MS) 100)].
+Example acquired_before_is_too_strong : fences_of (plain correct) (all_but [KeysKept]) literal = Some [(100, 100); (200, 101)]
+  /\ most_at_once (plain correct) (all_but [KeysKept]) init literal = Some 1%nat.
+Proof. vm_compute. split; reflexivity. Qed.
 
 (* Under the guard the page asks that any two nodes' clocks differ by less than maxTTL less twice the clamp. That is not enough. Here
    all nodes' clocks agree at every instant, and all are set back by an hour: the nodes that lose their counters start below. *)

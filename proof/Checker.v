@@ -139,7 +139,7 @@ Proof.
   - eapply (promise_exclusion w); eauto.
 Qed.
 
-(* … Between two uses of a lock that is not detached in between, nobody uses another lock on the name. *)
+(* … Between two uses of a lock that is not detached in between, no client uses another lock on the name. *)
 Theorem accepted_traces_use_in_turn p q1 q2 q t1 t2 t3 r1 r2 r3 c a d b x : check Excludes T = true ->
   t_events T = (p ++ (t1, Use c a, r1) :: q1 ++ (t2, Use d b, r2) :: q2 ++ [(t3, Use c a, r3)]) ++ q ->
   forallb (fun e => stays c a (snd e)) (before (q1 ++ q2)) = true -> In x (names w a) -> In x (names w b) -> a = b /\ c = d.

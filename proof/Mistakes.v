@@ -39,9 +39,16 @@ Definition foreign_release := first_lock ++ [(3 * MS, Acquire 2 9 900 1000); (4 
 Example release_uncompared : holders (plain (with_mistake ReleaseUncompared)) all_hold (foreign_release ++ second_lock 7 0 1) (8 * MS) = two
   /\ holders (plain correct) all_hold (foreign_release ++ second_lock 7 0 1) (8 * MS) = impossible. Proof. vm_compute. split; reflexivity. Qed.
 
-(* A command that was sent again, or was late, is undone while the lock is valid. *)
+(* A command that was sent again, or was late, is undone while the lock is valid. One node of three keeps the lock then, and another client acquires
+   the name. It may also do so while the first lock is a claim, whose validity is not over. *)
 Example undo_while_valid : holders (plain (with_mistake UndoWhileValid)) all_hold (first_lock ++ [(3 * MS, Delete 0 0 100)] ++ second_lock 4 0 2) (5 * MS) = two
   /\ holders (plain correct) all_hold (first_lock ++ [(3 * MS, Delete 0 0 100)]) (5 * MS) = impossible. Proof. vm_compute. split; reflexivity. Qed.
+Definition undone_lock := first_lock ++ [(3 * MS, Delete 0 0 100)].
+Example one_keeper : holders (plain (with_mistake UndoWhileValid)) all_hold undone_lock (4 * MS) = Some [(0%nat, 100)]
+  /\ keepers (plain (with_mistake UndoWhileValid)) all_hold undone_lock (4 * MS) 0 100 0 = Some 1%nat
+  /\ keepers (plain correct) all_hold first_lock (4 * MS) 0 100 0 = Some 2%nat. Proof. vm_compute. repeat split; reflexivity. Qed.
+Example claim_undone : claim_and_holders (plain (with_mistake UndoWhileValid)) all_hold first_lock (3 * MS) 0 100 ([(3 * MS, Delete 0 0 100)] ++ second_lock 4 0 2) (5 * MS)
+  = Some (true, [(1%nat, 200)]). Proof. vm_compute. reflexivity. Qed.
 
 (* The answers to an extension arrive after the lock has ended and was undone, and revive it. *)
 Definition late_answers := first_lock ++ [(500 * MS, Extend 0 3 100 1000); (501 * MS, exec 0 3); (501 * MS, exec 1 3);
@@ -50,11 +57,18 @@ Example late_revives : holders (plain (with_mistake LateRevives)) all_hold (late
     = Some [(0%nat, 100); (1%nat, 200)]
   /\ holders (plain correct) all_hold (late_answers ++ [(992 * MS, Decide 3 1000 (1488 * MS) 0)]) (993 * MS) = impossible
   /\ holders (plain correct) all_hold late_answers (993 * MS) = one. Proof. vm_compute. repeat split; reflexivity. Qed.
+(* … and so each of two clients uses its lock between two uses of the other's. *)
+Example uses_of_a_revived_lock : used_between (plain (with_mistake LateRevives)) all_hold first_lock (3 * MS) (skipn 4 late_answers)
+  (991 * MS) [(992 * MS, Decide 3 1000 (1488 * MS) 0)] (993 * MS) 0 100 1 200 = true. Proof. vm_compute. reflexivity. Qed.
 
-(* An extension that creates does not break exclusion. It leaves a key behind a release, which blocks the name. *)
+(* An extension that creates does not break exclusion (creating_extensions_exclude). It leaves a key behind a release, which blocks the name. *)
 Definition late_extension := first_lock ++ [(500 * MS, Extend 0 3 100 1000); (501 * MS, End 100); (502 * MS, Delete 0 0 100); (503 * MS, exec 0 3)].
 Example extension_creates : key_of (plain (with_mistake ExtensionCreates)) all_hold late_extension 0%nat 0%nat = Some (Some (100, 1503))
   /\ key_of (plain correct) all_hold late_extension 0%nat 0%nat = Some None. Proof. vm_compute. split; reflexivity. Qed.
+(* Here it creates a key on node 2, which has never granted the lock, and counts that as a vote. *)
+Definition created := first_lock ++ [(500 * MS, Extend 0 3 100 1000); (501 * MS, exec 0 3); (501 * MS, exec 2 3); (502 * MS, Decide 3 1000 (1488 * MS) 0)].
+Example created_and_counted : holders (plain (with_mistake ExtensionCreates)) all_hold created (1488 * MS) = Some [(0%nat, 100)]
+  /\ holders (plain correct) all_hold created (1488 * MS) = impossible. Proof. vm_compute. split; reflexivity. Qed.
 
 (* An undo overtakes its acquire: the key stays, and blocks the node until its TTL. It breaks no exclusion either. In the model it is a run
    that breaks an assumption: one connection keeps the order. *)
@@ -77,6 +91,11 @@ Definition half_quarantine := begun ++ lock_at 1001 0 1 100 0 1 ++ [(1100 * MS, 
   ++ lock_at 1602 1 2 200 1 2.
 Example short_quarantine : holders (guarded_world (with_mistake ShortQuarantine)) forgets half_quarantine (1603 * MS) = two
   /\ holders (guarded_world correct) forgets half_quarantine (1603 * MS) = impossible. Proof. vm_compute. split; reflexivity. Qed.
+
+Example uses_in_half_a_quarantine : used_between (guarded_world (with_mistake ShortQuarantine)) forgets (begun ++ lock_at 1001 0 1 100 0 1) (1001 * MS)
+  (skipn 10 half_quarantine) (1602 * MS) [] (1603 * MS) 0 100 1 200 = true. Proof. vm_compute. reflexivity. Qed.
+Example claim_in_half_a_quarantine : claim_and_holders (guarded_world (with_mistake ShortQuarantine)) forgets (begun ++ lock_at 1001 0 1 100 0 1) (1001 * MS) 0 100
+  (skipn 10 half_quarantine) (1603 * MS) = Some (true, [(1%nat, 200)]). Proof. vm_compute. reflexivity. Qed.
 
 (* A Resume counts nodes in quarantine. Client 0 detached 100, whose keys are gone, client 1 holds 200, and the nodes 0 and 1 come
    back with older data, in which 100 is still there. *)
@@ -112,6 +131,17 @@ Definition unconfirmed := [
   (8 * MS, Acquire 1 2 200 1000); (9 * MS, exec_at 60 0 2); (9 * MS, exec_at 60 2 2); (10 * MS, Decide 2 1000 (900 * MS) 60) ].
 Example fence_of_one_node : fences_of (plain (with_mistake FenceOfOneNode)) all_hold unconfirmed = Some [(200, 60); (100, 101)]
   /\ fences_of (plain correct) all_hold unconfirmed = no_fences. Proof. vm_compute. split; reflexivity. Qed.
+
+(* Under the guard, with half a quarantine: the nodes 0 and 1 lose their counters. Node 2 is ahead of them by 400 ms, and counted for 100. *)
+Definition half_a_quarantine_of_counters := begun ++ [
+  (1500 * MS, Acquire 0 1 100 1000); (1501 * MS, exec_at 1900000 0 1); (1501 * MS, exec_at 1900000 2 1);
+  (1502 * MS, Confirm 0 1 1900000 false); (1503 * MS, Decide 1 1000 (2488 * MS) 1900000); (1504 * MS, End 100); (1504 * MS, Delete 0 0 100);
+  (1505 * MS, Restart 0 Unmarked nothing zero); (1505 * MS, Restart 1 Unmarked nothing zero); (1505 * MS, Verify 0); (1505 * MS, Verify 1);
+  (2005 * MS, Verify 0); (2005 * MS, Verify 1);
+  (2006 * MS, Acquire 1 2 200 1000); (2007 * MS, exec_at 0 0 2); (2007 * MS, exec_at 0 1 2); (2008 * MS, Decide 2 1000 (2990 * MS) 1757000)].
+Definition node_2_ahead m := with_clocks (clocks []) (clocks [real; real; Clock (400 * MS) 1 1]) (guarded_world m).
+Example counters_in_half_a_quarantine : fences_of (node_2_ahead (with_mistake ShortQuarantine)) forgets half_a_quarantine_of_counters = Some [(200, 1757000); (100, 1900000)]
+  /\ fences_of (node_2_ahead correct) forgets half_a_quarantine_of_counters = no_fences. Proof. vm_compute. split; reflexivity. Qed.
 
 (* A key vanishes early, and its node confirms the fence although it has granted another lock: two locks have the same fence. *)
 Definition vanishing := all_but [KeysKept].

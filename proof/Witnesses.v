@@ -32,8 +32,10 @@ Definition second_half := [
   (1501 * MS, exec 2 1);                              (* the acquire arrives late, and is granted *)
   (1502 * MS, exec 1 3); (1502 * MS, exec 1 3);       (* doubled *)
   (1503 * MS, Decide 3 1000 (c0 (1500 * MS) + 988 * MS) 0);
+  (1504 * MS, Use 0 100);
   (1600 * MS, Ask 0 4 100); (1601 * MS, exec 0 4); (1602 * MS, exec 1 4);
   (1603 * MS, Decide 4 890 (c0 (1600 * MS) + 870 * MS) 0); (* Check shortens the validity a little *)
+  (1604 * MS, Use 0 100);
   (1700 * MS, Detach 0 100);
   (1701 * MS, Ask 1 5 100); (1702 * MS, exec 1 5); (1702 * MS, exec 0 5);
   (1703 * MS, Decide 5 790 (c1 (1701 * MS) + 770 * MS) 0); (* Resume by another client *)
@@ -47,7 +49,14 @@ Definition second_half := [
   (2410 * MS, End 500) ].
 
 Example first_hold : holders w1 all_hold first_half (1900 * MS) = Some [(0%nat, 100)]. Proof. vm_compute. reflexivity. Qed.
-Example handed_over : holders w1 all_hold (first_half ++ firstn 15 second_half) (2300 * MS) = Some [(1%nat, 100)]. Proof. vm_compute. reflexivity. Qed.
+Example kept_by_two : keepers w1 all_hold first_half (1900 * MS) 0 100 0 = Some 2%nat. Proof. vm_compute. reflexivity. Qed.
+Example three_uses : used_between w1 all_hold (firstn 7 first_half) (1006 * MS) (skipn 8 first_half ++ firstn 6 second_half)
+  (1504 * MS) (firstn 4 (skipn 7 second_half)) (1604 * MS) 0 100 0 100 = true. Proof. vm_compute. reflexivity. Qed.
+Example handed_over : holders w1 all_hold (first_half ++ firstn 17 second_half) (2300 * MS) = Some [(1%nat, 100)]. Proof. vm_compute. reflexivity. Qed.
+(* The claim stands until 2,473 ms of real time, first without a handle and then with another client's. Nothing else on the name is valid until then. *)
+Example claimed : claim_and_holders w1 all_hold (first_half ++ firstn 12 second_half) (1700 * MS) 0 100 [] (2300 * MS) = Some (true, [])
+  /\ claim_and_holders w1 all_hold (first_half ++ firstn 12 second_half) (1700 * MS) 0 100 (firstn 4 (skipn 13 second_half)) (2300 * MS) = Some (true, [(1%nat, 100)]).
+Proof. vm_compute. split; reflexivity. Qed.
 Example second_hold : holders w1 all_hold (first_half ++ second_half) (2411 * MS) = Some [(0%nat, 400)]. Proof. vm_compute. reflexivity. Qed.
 
 (* w1 satisfies the hypotheses of exclusion, held and uses_exclude. *)
@@ -82,6 +91,11 @@ Definition guard_run := [
   (2600 * MS, Restart 2 Unmarked nothing zero);
   (3000 * MS, Use 0 100) ].
 Example guarded_hold : holders w2 forgets guard_run (3488 * MS) = Some [(0%nat, 100)]. Proof. vm_compute. reflexivity. Qed.
+Example three_guarded_uses : used_between w2 forgets (firstn 14 guard_run) (1050 * MS) (firstn 14 (skipn 15 guard_run)) (2000 * MS)
+  (firstn 7 (skipn 30 guard_run)) (3000 * MS) 0 100 0 100 = true. Proof. vm_compute. reflexivity. Qed.
+Example guarded_claim : claim_and_holders w2 forgets (firstn 14 guard_run) (1050 * MS) 0 100 [(1100 * MS, Restart 1 Unmarked old_data zero);
+    (1200 * MS, Ask 1 8 100); (1201 * MS, exec 0 8); (1201 * MS, exec 2 1); (1202 * MS, exec 2 8); (1203 * MS, Decide 8 780 (1960 * MS) 0)] (1950 * MS)
+  = Some (true, [(1%nat, 100)]). Proof. vm_compute. reflexivity. Qed.
 Example released_and_acquired : holders w2 forgets (guard_run ++ [
   (3100 * MS, End 100); (3101 * MS, Delete 0 0 100); (3101 * MS, Delete 1 0 100);
   (3102 * MS, Acquire 1 5 300 1000); (3103 * MS, exec 0 5); (3103 * MS, exec 1 5); (3104 * MS, Decide 5 1000 (4000 * MS) 0) ])
