@@ -95,7 +95,7 @@ let reply = function
 let assumption = function
   | KeysKept -> "a node keeps a key until it expires" | NodesRemember -> "nodes forget nothing" | MarkerHonest -> "the marker is right"
   | TtlBounded -> "no TTL is above the longest one" | AdmitQuiet -> "Admit only while no client is running" | AdmitNothing -> "no Admit"
-  | NumbersPaced -> "a name is granted less than once a microsecond" | ClaimOnce -> "a claim is resumed once"
+  | NumbersPaced -> "a name is granted less than once a microsecond" | ClaimOnce -> "a claim is resumed by one client at a time"
   | ExecutedOnce -> "a node executes an acquire once" | InOrder -> "no acquire or repair after the undo"
 
 (* A clock is read again and again at the instant of an event. *)
