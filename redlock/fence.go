@@ -32,10 +32,11 @@ func AcceptFence(seen int64, seenOwner string, fence int64, owner string) bool {
 //
 // Locks with a name in common have different tokens. A token is larger than that of every lock that
 // was acquired before any node executed this one's acquire. This holds if the nodes' counters are
-// durable (appendfsync always), whatever happens to the locks. It also holds with the restart guard,
-// while no node's clock is set back, and the nodes' clocks differ by less than maxTTL less 2.001 s.
-// Below a maxTTL of 4 s the bound is half of maxTTL, less 1 ms. Otherwise it holds as long as no node
-// forgets its counters. Clients' clocks do not matter.
+// durable (appendfsync always), whatever happens to the locks, unless a node's clock is set forward
+// by a week. It also holds with the restart guard, while all that exclusion assumes there holds, no
+// Admit skipped a wait, a name is granted less than once a microsecond, no node's clock is set back,
+// and the nodes' clocks differ by less than maxTTL less 2.001 s. Below a maxTTL of 4 s the bound is
+// half of maxTTL, less 1 ms. Otherwise it holds as long as no node forgets its counters.
 func WithFencing() Option { return option(func(s *settings) { s.fencing = true }) }
 
 // Fence returns the fencing token, which orders the locks on a name: see WithFencing. It is constant

@@ -75,7 +75,7 @@ func (o *lifeSeen) take() []string {
 	return list
 }
 
-// The traces of the simulation rest on it (proof/README.md): a round begins before a master executes it, a
+// The traces of the simulation rest on it (proof/check/README.md): a round begins before a master executes it, a
 // decision follows the answers of a majority, and an end comes before its undo.
 func TestAnObserverIsToldOfTheLifeOfALockInOrder(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {

@@ -29,7 +29,9 @@ import (
 // nodes keep what they acknowledged, and no node's clock gains more than the allowance on a client's
 // clock during the time for which the lock was last confirmed. Lost, late, doubled
 // or reordered messages do not change it, and neither does anything that the library does to itself.
-// A claim must be used once: if two processes resume copies of it, both hold the same lock.
+// A claim is resumed by one process at a time, and not after its release: if two processes resume copies
+// of it, both hold the same lock. A claim that is not released excludes other locks until the validity that
+// the handle had at Detach is over.
 //
 // Every lock that take and get return was checked: the test fails if an earlier lock on the name is
 // still valid.

@@ -15,11 +15,13 @@ import (
 )
 
 // Promise 3, fencing: two locks with a name in common have different numbers, and the later one has the
-// larger number. If exclusion is broken and the nodes' counters are durable, a number is larger than that
-// of every lock that was acquired before any node executed this one's acquire. With counters that nodes
-// forget, this holds under the restart guard, on three conditions: no Admit skipped a wait, no node's
-// clock is set back, and the nodes' clocks differ by less than maxTTL, less twice the clamp of rule 12
-// (the lesser of 1 s and a quarter of maxTTL), less 1 ms. Elsewhere the order is best effort.
+// larger number, while all that exclusion assumes holds. If a key vanished early or a clock was set, and the
+// nodes' counters are durable, a number is larger than that of every lock that was acquired before any node
+// executed this one's acquire. With counters that nodes forget, this holds under the restart guard, while all
+// that exclusion assumes there holds, on four conditions: no Admit skipped a wait, no node's clock is set back,
+// the nodes' clocks differ by less than maxTTL, less twice the clamp of rule 12 (the lesser of 1 s and a
+// quarter of maxTTL), less 1 ms, and a name is granted less than once a microsecond. Elsewhere the order is
+// best effort.
 
 // counter is the key of the counter of the name x.
 const counter = "redlock:fence:x"

@@ -19,7 +19,7 @@ import (
 // traces is the folder in which each scenario leaves its trace; empty: none does.
 var traces = os.Getenv("SIM_TRACE")
 
-// trace is what masters and clients did in a scenario, in the form of proof/README.md. Masters report what they have
+// trace is what masters and clients did in a scenario, in the form of proof/check/README.md. Masters report what they have
 // executed, and the library reports rounds, answers and decisions. So a master's part does not depend on what a client
 // believes. A nil trace records nothing.
 type trace struct {

@@ -6,7 +6,7 @@ import (
 )
 
 // Observer is told what clients do with locks, in order. A test writes it down, and the proof checks it
-// (proof/README.md, "Traces"). It is called under mutexes of the locks: it must neither block nor call them.
+// (proof/check/README.md). It is called under mutexes of the locks: it must neither block nor call them.
 type Observer interface {
 	// Began reports a round about a lock. Its Start was read, and nothing was sent.
 	Began(r *Round)
