@@ -61,7 +61,7 @@ package redlock
 //	guard.go, door.go                                  the restart guard; what package doctor and tests see of a Locker
 //	errors.go, loss.go, inspect.go, stats.go           errors, why a lock was lost, who holds a name, what the Locker does now
 //	successor.go                                       who holds the names of a lock that was lost
-//	trace.go, events.go, holdlog.go, channel_rights.go hooks and logs
+//	trace.go                                           hooks, and what the log says of nodes
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
 // and when) and internal/lease (what a held lock has to do next) have the rest.

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // extending is the state of the requests about a held lock: extensions and repairs.
@@ -20,8 +23,8 @@ type extending struct {
 
 // trouble is what extensions show that not all nodes granted.
 type trouble struct {
-	votes  []Vote // that show a loss, or those to the last extension that no quorum confirmed in time
-	copies copies // the nodes that do not support the lock
+	votes  []Vote        // that show a loss, or those to the last extension that no quorum confirmed in time
+	copies report.Copies // the nodes that do not support the lock
 }
 
 // extension is an extension of a lock that is under way.
@@ -149,11 +152,11 @@ func (lk *Lock) troubleLocked() *trouble {
 }
 
 // copiesLocked returns which nodes do not support the lock.
-func (lk *Lock) copiesLocked() copies {
+func (lk *Lock) copiesLocked() report.Copies {
 	if t := lk.extending.trouble; t != nil {
 		return t.copies
 	}
-	return copies{}
+	return report.Copies{}
 }
 
 // lossVotesLocked returns the votes of the trouble, or else those to an extension that is under way.
@@ -261,7 +264,7 @@ func (x *extension) onDecision() {
 	switch {
 	case x.effective:
 		lk.l.group.NoteDecided(r, until, 0)
-		if lk.copiesLocked() == (copies{}) {
+		if lk.copiesLocked() == (report.Copies{}) {
 			lk.extending.trouble = nil
 		}
 	case lk.lease.Valid(now):
@@ -289,4 +292,45 @@ func (lk *Lock) cancelExtensionsLocked() {
 	for _, r := range lk.extending.rounds {
 		r.Cancel()
 	}
+}
+
+// noteCopies records for the log which nodes support the lock, once all have answered an extension, and before that if
+// no quorum has confirmed it in time and half of the validity is over. If all have granted it, that takes four reads.
+func (lk *Lock) noteCopies(x *extension) {
+	log := lk.l.holdLog
+	if log == nil || x.refused.Load() == 0 && !x.failed.Load() && !x.troubled && log.Silent() == 0 {
+		return
+	}
+	var granted, refused, failed quorum.Nodes
+	why := make([]error, len(lk.l.nodes))
+	x.round.View(func(s *vote.Ballots) {
+		for i := range s.ByNode {
+			switch b := &s.ByNode[i]; {
+			case !b.Counted: // it may answer in time
+			case b.Last == command.Granted:
+				granted = granted.With(i)
+			case b.Last == command.Refused:
+				refused = refused.With(i)
+			case errors.Is(b.Err, command.ErrGivenUp), errors.Is(b.Err, pool.ErrClosed): // by this process
+			default:
+				failed, why[i] = failed.With(i), b.Err
+			}
+		}
+	})
+	lk.mu.Lock()
+	if !lk.lease.Valid(lk.l.now()) { // its end has a line of its own
+		lk.mu.Unlock()
+		return
+	}
+	lk.dropAcquireLocked() // which knows the empty nodes
+	had := lk.copiesLocked()
+	has := report.Copies{
+		Lacking: had.Lacking&^granted | refused&^lk.keys.empty,
+		Failing: had.Failing&^(granted|refused) | failed,
+	}
+	if has != had {
+		lk.troubleLocked().copies = has
+	}
+	lk.mu.Unlock()
+	log.Changed(had, has, granted|refused, why)
 }

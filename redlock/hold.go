@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
+	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
@@ -192,7 +193,7 @@ func (lk *Lock) end(cause error, keys endMode) bool {
 	}
 	lk.logEnd(cause)
 	lk.traceHold(lk.l.traces().Ended, cause, now, left)
-	lk.l.holdLog.changed(had, copies{}, 0, nil)
+	lk.l.holdLog.Changed(had, report.Copies{}, 0, nil)
 	switch {
 	case lk.family.shareOf != nil:
 		lk.family.shareOf.removeShare(lk)

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -27,18 +28,18 @@ import (
 // them sends requests. A Locker that holds no lock has no goroutine of its own. The methods of the
 // zero Locker, including Close, return ErrClosed.
 type Locker struct {
-	nodes      []command.Voter // they belong to this Locker, and end with it
-	set        settings
-	guard      *guard.Settings          // nil without the restart guard
-	group      *vote.Group              // the nodes as voters
-	clustered  bool                     // at least one node is a Redis Cluster
-	timers     *timer.Queue             // node timeouts and ends of held locks
-	waiting    *waiting.Table           // waiters and holders of this process, by name
-	dispatcher *dispatcher              // nil without traces and without a logger
-	ends       *background.Queue[*Lock] // of locks whose time is over and that have contexts or shares
-	undos      *background.Queue[*Lock] // of locks that the library ended
-	holdLog    *holdLog                 // nil without a logger
-	asking     atomic.Int32             // queries for the holders after locks that were lost
+	nodes     []command.Voter // they belong to this Locker, and end with it
+	set       settings
+	guard     *guard.Settings          // nil without the restart guard
+	group     *vote.Group              // the nodes as voters
+	clustered bool                     // at least one node is a Redis Cluster
+	timers    *timer.Queue             // node timeouts and ends of held locks
+	waiting   *waiting.Table           // waiters and holders of this process, by name
+	reporter  *reporter                // nil without traces and without a logger
+	ends      *background.Queue[*Lock] // of locks whose time is over and that have contexts or shares
+	undos     *background.Queue[*Lock] // of locks that the library ended
+	holdLog   *report.Held             // nil without a logger
+	asking    atomic.Int32             // queries for the holders after locks that were lost
 
 	closing  chan struct{} // closed by Close
 	closed   chan struct{} // closed when the nodes are; not sync.Once, for the reason at releaseCall
@@ -82,28 +83,32 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{
-		nodes:      nodes,
-		set:        set,
-		guard:      set.newGuard(nodes),
-		clustered:  clustered(nodes),
-		timers:     timer.New(set.clock),
-		dispatcher: newDispatcher(set.traces, set.logger, len(nodes)),
-		closing:    make(chan struct{}),
-		closed:     make(chan struct{}),
-		locks:      make(map[string]*Lock),
+		nodes:     nodes,
+		set:       set,
+		guard:     set.newGuard(nodes),
+		clustered: clustered(nodes),
+		timers:    timer.New(set.clock),
+		closing:   make(chan struct{}),
+		closed:    make(chan struct{}),
+		locks:     make(map[string]*Lock),
 	}
 	if err := l.join(); err != nil {
 		return nil, err
 	}
-	l.group = newGroup(l)
+	voting := make([]command.Node, len(nodes))
+	for i, n := range nodes {
+		voting[i] = n
+	}
+	l.reporter = newReporter(&l.set, voting)
+	l.group = newGroup(l, voting)
 	l.waiting = newWaitTable(l)
 	l.ends = background.NewPool((*Lock).onDue)
 	l.undos = background.NewQueue(0, (*Lock).undoEnded)
 	if set.logger != nil {
-		l.holdLog = newHoldLog(l.dispatcher, l.nodes)
+		l.holdLog = report.NewHeld(l.reporter.Reporter, nodeNames(nodes))
 		l.timers.OnPause = l.notePause
 	}
-	post(l.dispatcher, l.traces().Opened, l)
+	post(l.reporter, l.traces().Opened, l)
 	return l, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
 // LossReason is why a lock ended under its holder, as a word for metrics and JSON.
@@ -158,9 +159,22 @@ func (lk *Lock) lostBy(end *lockEnd) *LostError {
 	}
 }
 
+// notePause has the log say once that the process did not run, if that was long for some lock.
+func (l *Locker) notePause(p timer.Pause) {
+	l.holdLog.Paused(p, func() (locks int) {
+		for _, lk := range l.liveLocks() {
+			if lease.LongPause(p.For(), lk.opts.ttl) {
+				locks++
+			}
+		}
+		return locks
+	})
+}
+
 // loss returns why the lock ends now under its holder. The log has a pause of the process first.
 func (lk *Lock) loss() *lockEnd {
-	pause := lk.l.lastPause()
+	pause := lk.l.timers.LastPause()
+	lk.l.notePause(pause)
 	lk.mu.Lock()
 	pause.Until = min(pause.Until, lk.lease.Ends()) // what came after the end did not cause it
 	why, votes := lk.lease.Loss(pause.From, pause.Until), lk.lossVotesLocked()

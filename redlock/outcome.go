@@ -78,6 +78,12 @@ func (e *QuorumError) against() (refused, failed int) {
 	return verdict.Count(votes, verdict.Refused), verdict.Count(votes, verdict.Failed)
 }
 
+// votes counts the nodes that voted.
+func (e *QuorumError) votes() int {
+	votes := e.counted()
+	return verdict.Count(votes, verdict.Granted) + verdict.Count(votes, verdict.Refused)
+}
+
 // notAwaited reports whether the attempt was decided before the node answered, other than by a
 // timeout.
 func (v *Vote) notAwaited() bool { return errors.Is(v.Err, vote.ErrNotAwaited) && v.Took == 0 }

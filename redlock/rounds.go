@@ -9,15 +9,10 @@ import (
 )
 
 // newGroup makes the group of nodes whose votes decide for the Locker.
-func newGroup(l *Locker) *vote.Group {
-	nodes := make([]command.Node, len(l.nodes))
-	for i, n := range l.nodes {
-		nodes[i] = n
-	}
+func newGroup(l *Locker, nodes []command.Node) *vote.Group {
 	g := &vote.Group{Nodes: nodes, Clock: l.set.clock, Timers: l.timers}
-	if l.dispatcher != nil {
-		l.dispatcher.rights = newChannelRights(l.dispatcher, nodes, l.set.prefix)
-		g.OnAnswer = l.dispatcher.vote
+	if l.reporter != nil {
+		g.OnAnswer = l.reporter.vote
 	}
 	return vote.NewGroup(g)
 }

@@ -51,7 +51,7 @@ func (l *Locker) asked() {
 // awaitLog waits until each loss is in the log, but no longer than until an instant. A process often ends right
 // after a loss.
 func (l *Locker) awaitLog(until clock.Instant) {
-	if l.dispatcher == nil || l.dispatcher.logger == nil {
+	if l.holdLog == nil {
 		return
 	}
 	for l.now().Before(until) {
@@ -63,7 +63,7 @@ func (l *Locker) awaitLog(until clock.Instant) {
 		}
 		l.awaitUntil(until, change, nil)
 	}
-	l.dispatcher.lines.Join(l.set.clock, max(0, until.Sub(l.now())))
+	l.reporter.JoinLines(l.set.clock, max(0, until.Sub(l.now())))
 }
 
 // successor returns the holder that a query found: of several, the one whose keys are kept longest. It

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -150,7 +151,7 @@ func (lk *Lock) eventInfo() EventInfo { return lk.l.eventInfo(lk.ctx.parent, lk.
 // traceAttempt reports the outcome of an attempt that was decided at an instant. The query for the
 // reason of a failure came after that.
 func (l *Locker) traceAttempt(lk *Lock, err error, decided clock.Instant, validity time.Duration) {
-	if l.dispatcher == nil {
+	if l.reporter == nil {
 		return
 	}
 	e := RoundEvent{
@@ -159,13 +160,13 @@ func (l *Locker) traceAttempt(lk *Lock, err error, decided clock.Instant, validi
 	if err != nil {
 		e.At = e.At.Add(-l.now().Sub(decided)).Truncate(time.Microsecond)
 	}
-	l.dispatcher.noteAttempt(lk.hold.Names, err)
-	post(l.dispatcher, l.dispatcher.trace.Attempt, e)
+	l.reporter.noteAttempt(lk.hold.Names, err)
+	post(l.reporter, l.reporter.hooks.Attempt, e)
 }
 
 // traceTime returns the current time, or 0 if no trace or log needs it.
 func (l *Locker) traceTime() clock.Instant {
-	if l.dispatcher == nil {
+	if l.reporter == nil {
 		return 0
 	}
 	return l.now()
@@ -176,10 +177,10 @@ var noHooks Trace
 
 // traces returns the hooks.
 func (l *Locker) traces() *Trace {
-	if l.dispatcher == nil {
+	if l.reporter == nil {
 		return &noHooks
 	}
-	return &l.dispatcher.trace
+	return &l.reporter.hooks
 }
 
 // trace completes an event of the request, and reports it.
@@ -189,7 +190,7 @@ func (w *request) trace(hook func(WaitEvent), e WaitEvent) {
 	}
 	l := w.locker
 	e.EventInfo, e.Waited = l.eventInfo(w.caller, w.names), l.now().Sub(w.began)
-	post(l.dispatcher, hook, e)
+	post(l.reporter, hook, e)
 }
 
 // traceWaiting reports that the request waits after its last attempt.
@@ -207,14 +208,14 @@ func (lk *Lock) traceHold(hook func(HoldEvent), cause error, now clock.Instant, 
 	if !shared {
 		e.Validity = max(0, left)
 	}
-	post(lk.l.dispatcher, hook, e)
+	post(lk.l.reporter, hook, e)
 }
 
 func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
-	if l.dispatcher == nil {
+	if l.reporter == nil {
 		return
 	}
-	post(l.dispatcher, l.dispatcher.trace.Extended, RoundEvent{
+	post(l.reporter, l.reporter.hooks.Extended, RoundEvent{
 		EventInfo: lk.eventInfo(), Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: lk.Remaining(),
 	})
 }
@@ -222,7 +223,7 @@ func (l *Locker) traceExtended(lk *Lock, x *extension, now clock.Instant) {
 // logEnd writes the log's line about the end of a lock, if the lock ended under its holder. A share needs none:
 // the lock that it belongs to has one. Where the nodes are asked for the next holder, the line comes with the answer.
 func (lk *Lock) logEnd(cause error) {
-	if lk.l.dispatcher == nil {
+	if lk.l.reporter == nil {
 		return
 	}
 	var lost *LostError
@@ -234,32 +235,91 @@ func (lk *Lock) logEnd(cause error) {
 
 // logLost writes the log's line about a lock that ended under its holder.
 func (lk *Lock) logLost(lost *LostError) {
-	lk.l.dispatcher.warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Owner(lk.args.Token()),
+	if lk.l.reporter == nil {
+		return
+	}
+	lk.l.reporter.Warn("lock ended under its holder", "names", printable(lk.hold.Names), "owner", command.Owner(lk.args.Token()),
 		"id", lk.ID(), "reason", lost.Reason, "cause", lost.Why(), "held", lost.end.over.Sub(lost.end.began))
 }
 
 func (l *Locker) traceReleased(lk *Lock, err error, began clock.Instant) {
-	if l.dispatcher == nil {
+	if l.reporter == nil {
 		return
 	}
 	switch {
 	case errors.Is(err, ErrLost):
-		l.dispatcher.warn("release found the lock lost", "names", printable(lk.hold.Names), "error", err)
+		l.reporter.Warn("release found the lock lost", "names", printable(lk.hold.Names), "error", err)
 	case err != nil:
-		l.dispatcher.warn("release not confirmed", "names", printable(lk.hold.Names), "error", err)
+		l.reporter.Warn("release not confirmed", "names", printable(lk.hold.Names), "error", err)
 	}
-	post(l.dispatcher, l.dispatcher.trace.Released, RoundEvent{EventInfo: lk.eventInfo(), Err: err, Took: l.now().Sub(began)})
+	post(l.reporter, l.reporter.hooks.Released, RoundEvent{EventInfo: lk.eventInfo(), Err: err, Took: l.now().Sub(began)})
 }
 
-func (d *dispatcher) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {
-	if r.Request.Op == command.Acquire {
-		d.noteVote(node, r.NodeName(node), rep)
-		d.rights.noteVote(node, r.Request.Keys[0], rep)
+// reporter has the hooks of a Locker, and what its log says of the nodes. It is nil without traces and without a logger.
+type reporter struct {
+	*report.Reporter
+	hooks    Trace
+	votes    *report.Votes    // nil without a logger
+	channels *report.Channels // nil without a logger
+}
+
+func newReporter(set *settings, nodes []command.Node) *reporter {
+	if len(set.traces) == 0 && set.logger == nil {
+		return nil
 	}
-	if d.trace.Vote == nil || rep.NotSent && rep.Err == nil {
+	d := &reporter{Reporter: report.New(set.logger)}
+	for _, t := range set.traces {
+		d.hooks.add(t)
+	}
+	if set.logger != nil {
+		d.votes, d.channels = report.NewVotes(d.Reporter, len(nodes)), report.NewChannels(d.Reporter, nodes, set.prefix)
+	}
+	return d
+}
+
+// post queues a call of a hook unless it is nil.
+func post[E any](d *reporter, hook func(E), e E) {
+	if hook != nil {
+		d.Run(func() { hook(e) })
+	}
+}
+
+// noteAttempt records for the log whether a quorum voted in an attempt.
+func (d *reporter) noteAttempt(names []string, err error) {
+	var e *QuorumError
+	var cut *waitError // an error of the context shows nothing about the nodes
+	switch {
+	case d.votes == nil:
+	case errors.Is(err, ErrNoQuorum), errors.Is(err, ErrQuarantined):
+		if !errors.As(err, &cut) {
+			d.votes.NoQuorum(printable(names), err)
+		}
+	case err == nil, errors.As(err, &e) && e.votes() >= e.Need:
+		d.votes.Quorum()
+	}
+}
+
+// vote reports a node's answer.
+func (d *reporter) vote(r *vote.Round, node int, rep command.Reply, took time.Duration, late bool) {
+	if r.Request.Op == command.Acquire && d.votes != nil { // nodes that do not vote also execute other commands
+		d.noteVote(r, node, rep)
+	}
+	if d.hooks.Vote == nil || rep.NotSent && rep.Err == nil {
 		// The node was skipped: no request was sent to it.
 		return
 	}
 	v := Vote{Node: r.NodeName(node), Outcome: Outcome(rep.Outcome), Err: rep.Err, Took: took}
-	post(d, d.trace.Vote, VoteEvent{r.Request.Op.String(), r.Names, v, late})
+	post(d, d.hooks.Vote, VoteEvent{r.Request.Op.String(), r.Names, v, late})
+}
+
+// noteVote records for the log whether a node votes on acquisitions.
+func (d *reporter) noteVote(r *vote.Round, node int, rep command.Reply) {
+	var q *QuarantineError
+	switch {
+	case rep.Outcome == command.Granted, rep.Outcome == command.Refused:
+		d.votes.Voted(node, r.NodeName(node))
+		d.channels.Voted(node, r.Request.Keys[0])
+	case errors.Is(rep.Err, ErrUnfit), errors.As(rep.Err, &q):
+		d.votes.NotVoting(node, r.NodeName(node), rep.Err)
+	}
 }
