@@ -47,7 +47,7 @@ func (l *Locker) attempt(
 // send.
 func (l *Locker) newAttempt(w *request, start clock.Instant) (*Lock, error) {
 	lk := l.newLock(w, command.NewToken(l.set.owner))
-	if err := l.add(lk); err != nil {
+	if err := l.registry.add(lk); err != nil {
 		return nil, err
 	}
 	lk.hold.Began = start

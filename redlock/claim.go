@@ -85,7 +85,7 @@ func (lk *Lock) Detach() (Claim, error) {
 	for _, r := range pending {
 		r.Wait(nil)
 	}
-	lk.l.remove(lk)
+	lk.l.registry.remove(lk)
 	return Claim{Names: lk.Names(), Token: lk.args.Token(), Fence: lk.fence, TTL: lk.opts.ttl}, nil
 }
 
@@ -118,11 +118,11 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 		lk.args.SetCounters(l.clustered)
 	}
 	lk.keys.resumed = true
-	if err := l.add(lk); err != nil {
+	if err := l.registry.add(lk); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
 	if err := lk.resume(ctx); err != nil {
-		l.remove(lk)
+		l.registry.remove(lk)
 		return nil, err
 	}
 	if l.isClosed() { // resumed while Close listed the held locks

@@ -17,7 +17,7 @@ func TestAResumeThatCloseOvertakesHoldsNothing(t *testing.T) {
 		claim, err := takeAll(t, fl.locker(), names, time.Minute).Detach()
 		require.NoError(t, err)
 		l, p := fl.probed()
-		p.within(command.Inspect, sync.OnceFunc(func() { l.beginClose() }))
+		p.within(command.Inspect, sync.OnceFunc(func() { l.registry.close() }))
 		require.ErrorIs(t, second(l.Resume(bg, claim)), ErrClosed)
 		require.Zero(t, booked(l))
 		require.NoError(t, l.Close(bg))

@@ -40,7 +40,7 @@ func TestALockMovesFromOneProcessToAnother(t *testing.T) {
 		require.ErrorIs(t, err, ErrDetached)
 		synctest.Wait()
 		require.Zero(t, fl.orders(command.Release, command.Extend, command.Inspect))
-		require.Empty(t, a.locks)
+		require.Empty(t, a.registry.locks)
 		require.NoError(t, a.Close(ctx), "nothing is held here any more")
 
 		text, err := claim.MarshalText()
@@ -100,7 +100,7 @@ func TestAResumedLockCountsTheQuorumsTTLs(t *testing.T) {
 					require.ErrorIs(t, err, test.err)
 					require.ErrorContains(t, err, `: resume "a": `)
 					require.Nil(t, k)
-					require.Empty(t, b.locks)
+					require.Empty(t, b.registry.locks)
 					require.Equal(t, before, fl.keys("a"), "with an error nothing is changed")
 					require.Zero(t, fl.orders(command.Release, command.Extend))
 					return

@@ -50,7 +50,7 @@ func TestATokenThatIsBeingUndoneIsNotResumed(t *testing.T) {
 		require.ErrorIs(t, err, ErrAlreadyHeld)
 		fl.masters[0].Unfreeze()
 		fl.answered()
-		require.Empty(t, l.locks)
+		require.Empty(t, l.registry.locks)
 	})
 }
 
@@ -122,7 +122,7 @@ func TestDetachWaitsForAnExtensionUnderWay(t *testing.T) {
 		require.NoError(t, k2.Release(ctx))
 		pass(time.Minute)
 		require.Zero(t, fl.keys("a"))
-		require.Empty(t, a.locks)
+		require.Empty(t, a.registry.locks)
 	})
 }
 

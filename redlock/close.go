@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -42,108 +41,73 @@ import (
 // Close may be called more than once, also concurrently. The call that ends first closes the nodes. It ends
 // the others, and all return its error.
 func (l *Locker) Close(ctx context.Context) error {
-	if l.closing == nil { // not made by New
+	if l.registry.closing == nil { // not made by New
 		return ErrClosed
 	}
-	began, grace := l.now(), time.Duration(0)
+	c := &closing{l: l, ctx: ctx, began: l.now()}
 	if ctx.Err() != nil {
-		grace = l.readTimeout()
+		c.grace = l.readTimeout()
 	}
-	l.beginClose()
-	held := l.held()
-	for _, lk := range held {
-		if lk.opts.leads {
-			lk.cancelContext(ErrClosed)
-		}
-	}
-	tellAll := l.stopWork(ctx, held)
-	idle := l.awaitEnds(l.liveLocks(), ctx.Done())
-	tellAll()
-	until, undone := l.now().Add(l.readTimeout()), true
-	if !idle {
-		undone, until = l.awaitUndos(grace), began.Add(grace)
-	}
-	l.ends.Join(l.set.clock, max(0, until.Sub(l.now())))
-	l.undos.Join(l.set.clock, max(0, until.Sub(l.now())))
-	l.awaitLog(until)
-	if cause := context.Cause(ctx); l.beginFinish() {
-		l.closeErr = l.finishClose(cause, idle, undone)
+	l.registry.close()
+	c.await()
+	if cause := context.Cause(ctx); l.registry.finish() {
+		l.closeErr = c.result(cause)
 		close(l.closed)
 	}
 	<-l.closed
 	return l.closeErr
 }
 
-// beginFinish reports whether this call of Close is the first that ends, and ends the waiting of the others.
-func (l *Locker) beginFinish() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first := !l.finishing
-	l.finishing = true
-	l.changed.Wake()
-	return first
+// closing is one call of Close. Nothing is acquired any more when it begins.
+type closing struct {
+	l     *Locker
+	ctx   context.Context
+	began clock.Instant
+	grace time.Duration // how long deletions are awaited if the context had ended before the call
+
+	idle   bool // all locks were awaited
+	undone bool // no undo was pending when the context had ended
 }
 
-// finishClose closes the nodes, and returns what is left then. idle reports that Close has waited for all
-// locks, and undone that no undo was pending when its context had ended, which it has for that cause.
-func (l *Locker) finishClose(cause error, idle, undone bool) (err error) {
-	l.waiting.Close()
-	held, left := l.leftovers()
-	switch {
-	case !idle && len(held) > 0:
-		slices.Sort(held)
-		err = fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", cause, quoted(held))
-	case !idle && left != nil, !undone:
-		err = fmt.Errorf("redlock: close: %w", cause)
+// await tells the holders to stop, and waits for their locks, for deletions and for the log.
+func (c *closing) await() {
+	held := slices.DeleteFunc(c.l.registry.all(), func(lk *Lock) bool { return !lk.isHeld() })
+	for _, lk := range held {
+		if lk.opts.leads {
+			lk.cancelContext(ErrClosed)
+		}
 	}
-	if err == nil {
-		err = left
-	} else if left != nil {
-		err = fmt.Errorf("%w; %w", err, left)
+	tellAll := c.stopHolders(held)
+	c.idle = c.awaitEnds(c.l.registry.all(), c.ctx.Done())
+	tellAll()
+	until := c.l.now().Add(c.l.readTimeout())
+	if c.undone = true; !c.idle {
+		c.undone, until = c.awaitUndos(), c.began.Add(c.grace)
 	}
-	return oneline.Join(err, closeAll(l.nodes))
+	c.l.ends.Join(c.l.set.clock, max(0, until.Sub(c.l.now())))
+	c.l.undos.Join(c.l.set.clock, max(0, until.Sub(c.l.now())))
+	c.l.awaitLog(until)
 }
 
-// beginClose marks the Locker as closed.
-func (l *Locker) beginClose() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.isClosed() {
-		close(l.closing)
-	}
-}
-
-// liveLocks lists the locks that are in acquisition, held, or being undone.
-func (l *Locker) liveLocks() []*Lock {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Values(l.locks))
-}
-
-// held lists the locks that are held now.
-func (l *Locker) held() []*Lock {
-	return slices.DeleteFunc(l.liveLocks(), func(lk *Lock) bool { return !lk.isHeld() })
-}
-
-// stopWork begins to tell the holders to stop, each in time before the deadline of ctx, and all when ctx
+// stopHolders begins to tell the holders to stop, each in time before the deadline of the context, and all when that
 // ends. What it returns tells those that were not told, and waits until all are.
-func (l *Locker) stopWork(ctx context.Context, held []*Lock) (tellAll func()) {
-	began, left := l.now(), time.Duration(0)
-	deadline, bounded := ctx.Deadline()
+func (c *closing) stopHolders(held []*Lock) (tellAll func()) {
+	began, left := c.l.now(), time.Duration(0)
+	deadline, bounded := c.ctx.Deadline()
 	if bounded {
-		left = deadline.Sub(time.UnixMicro(l.set.wall()))
+		left = deadline.Sub(time.UnixMicro(c.l.set.wall()))
 	}
-	slices.SortFunc(held, func(a, b *Lock) int { return cmp.Compare(b.closeMargin(), a.closeMargin()) })
-	now, told, ended := make(chan struct{}), make(chan struct{}), ctx.Done()
+	slices.SortFunc(held, func(a, b *Lock) int { return cmp.Compare(c.margin(b), c.margin(a)) })
+	now, told, ended := make(chan struct{}), make(chan struct{}), c.ctx.Done()
 	go func() {
 		defer close(told)
 		for _, lk := range held {
-			at := began.Add(left - min(lk.closeMargin(), left/4))
+			at := began.Add(left - min(c.margin(lk), left/4))
 			if !bounded {
 				at = noDeadline
 			}
-			l.awaitUntil(at, ended, now)
-			lk.stopWork()
+			awaitUntil(c.l.set.clock, at, ended, now)
+			c.stop(lk)
 		}
 	}()
 	return func() {
@@ -152,13 +116,13 @@ func (l *Locker) stopWork(ctx context.Context, held []*Lock) (tellAll func()) {
 	}
 }
 
-// closeMargin returns how long before the deadline of Close a holder is told to stop.
-func (lk *Lock) closeMargin() time.Duration {
-	return max(lk.l.set.timeout(lk.opts.ttl), lk.lease.Terms.StopMargin)
+// margin returns how long before the deadline a holder is told to stop.
+func (c *closing) margin(lk *Lock) time.Duration {
+	return max(c.l.set.timeout(lk.opts.ttl), lk.lease.Terms.StopMargin)
 }
 
-// stopWork ends the context of a lock that is still held, and its extensions: Close gives it up.
-func (lk *Lock) stopWork() {
+// stop ends the context of a lock that is still held, and its extensions: Close gives it up.
+func (c *closing) stop(lk *Lock) {
 	if !lk.isHeld() {
 		return // it has a cause of its own
 	}
@@ -171,16 +135,16 @@ func (lk *Lock) stopWork() {
 
 // awaitEnds waits until the locks have ended, and their undos are answered or Close waits for them no longer.
 // It returns false if end is closed before.
-func (l *Locker) awaitEnds(locks []*Lock, end <-chan struct{}) bool {
+func (c *closing) awaitEnds(locks []*Lock, end <-chan struct{}) bool {
 	for _, lk := range locks {
-		for change, left := l.nextChange(lk); left; change, left = l.nextChange(lk) {
-			switch until := lk.awaitedUntil(); {
-			case !l.now().Before(until):
-				l.giveUp(lk)
+		for change, left := c.l.registry.next(lk); left; change, left = c.l.registry.next(lk) {
+			switch until := c.awaitedUntil(lk); {
+			case !c.l.now().Before(until):
+				c.l.registry.giveUp(lk, c.l.now())
 			case isOver(end):
 				return false
 			default:
-				l.awaitUntil(until, change, end)
+				awaitUntil(c.l.set.clock, until, change, end)
 			}
 		}
 	}
@@ -191,65 +155,72 @@ func (l *Locker) awaitEnds(locks []*Lock, end <-chan struct{}) bool {
 // to answer on a new connection: the nodes themselves notice a failure only when a connection ends or a dial
 // fails, and a frozen server keeps both open for seconds. If the keys may block a quorum for other clients,
 // Close waits on until a quorum has confirmed the release or the keys have expired.
-func (lk *Lock) awaitedUntil() clock.Instant {
+func (c *closing) awaitedUntil(lk *Lock) clock.Instant {
 	undo := lk.keys.undo.Load()
 	if undo == nil || !undo.Decided() { // the node timeout bounds the decision
 		return noDeadline
 	}
 	var confirmed bool
 	undo.View(func(s *vote.Ballots) { confirmed = s.Confirmed() })
-	at, now := undo.Start.Add(recovery(lk.l.nodes)), lk.l.now()
+	at, now := undo.Start.Add(recovery(c.l.nodes)), c.l.now()
 	if !now.Before(at) && lk.wasHeld() && !confirmed {
 		at = now.Add(time.Second)
 	}
 	return min(undo.Request.NotAfter, at)
 }
 
-// wasHeld reports whether the acquisition, which is over, has got the lock.
-func (lk *Lock) wasHeld() bool {
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	return !lk.lease.Acquiring()
+// awaitUndos waits up to the grace period for undos. It returns false if one is still pending.
+func (c *closing) awaitUndos() bool {
+	over, stop := timer.After(c.l.set.clock, c.grace)
+	defer stop()
+	return c.awaitEnds(slices.DeleteFunc(c.l.registry.all(), (*Lock).isHeld), over)
 }
 
-// giveUp unregisters a lock whose undo Close no longer waits for. A call of Close that ends counts those that
-// are registered.
-func (l *Locker) giveUp(lk *Lock) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.finishing && l.locks[lk.args.Token()] == lk {
-		delete(l.locks, lk.args.Token())
-		l.leftover.add(lk.keys.undo.Load().Request.NotAfter, now)
+// awaitUntil waits until an instant, or until one of the channels is closed.
+func awaitUntil(c clock.Clock, at clock.Instant, a, b <-chan struct{}) {
+	var over <-chan struct{}
+	if at != noDeadline {
+		fired, stop := timer.After(c, max(0, at.Sub(c.Now())))
+		defer stop()
+		over = fired
+	}
+	select {
+	case <-a:
+	case <-b:
+	case <-over:
 	}
 }
 
-// leftover counts locks whose keys were not deleted on every node.
-type leftover struct {
-	locks int
-	until clock.Instant // when the last of the keys expires
-}
-
-func (l *leftover) add(until, now clock.Instant) {
-	if now.Before(until) {
-		l.locks, l.until = l.locks+1, max(l.until, until)
+// result closes the nodes, and returns what is left then. cause is why the context has ended, if it has.
+func (c *closing) result(cause error) (err error) {
+	c.l.waiting.Close()
+	held, left := c.l.leftovers()
+	switch {
+	case !c.idle && len(held) > 0:
+		slices.Sort(held)
+		err = fmt.Errorf("redlock: close: %w; locks still held until their TTL: %s", cause, quoted(held))
+	case !c.idle && left != nil, !c.undone:
+		err = fmt.Errorf("redlock: close: %w", cause)
 	}
+	if err == nil {
+		err = left
+	} else if left != nil {
+		err = fmt.Errorf("%w; %w", err, left)
+	}
+	return oneline.Join(err, closeAll(c.l.nodes))
 }
 
 // leftovers returns the names of the locks that are still held, and ErrKeysLeft with details, or nil if no
 // key of the other locks is left to expire. It counts locks that Close did not wait for, and those that are
 // still being undone.
 func (l *Locker) leftovers() (held []string, err error) {
-	now := l.now()
-	l.mu.Lock()
-	left := l.leftover
-	l.mu.Unlock()
-	for _, lk := range l.liveLocks() {
+	now, left := l.now(), l.registry.leftover()
+	for _, lk := range l.registry.all() {
 		undo := lk.keys.undo.Load()
 		switch {
 		case lk.isHeld():
 			held = append(held, lk.hold.Names...)
-		case !l.has(lk):
+		case !l.registry.has(lk):
 		case undo != nil && undo.Decided():
 			left.add(undo.Request.NotAfter, now)
 		default: // its undo may be in submission
@@ -265,41 +236,4 @@ func (l *Locker) leftovers() (held []string, err error) {
 	}
 	expiry := left.until.Sub(now).Round(time.Millisecond)
 	return held, fmt.Errorf("%w: locks: %d, within %v", ErrKeysLeft, left.locks, expiry)
-}
-
-// awaitUndos waits up to the grace period for undos. It returns false if one is still pending.
-func (l *Locker) awaitUndos(grace time.Duration) bool {
-	over, stop := timer.After(l.set.clock, grace)
-	defer stop()
-	return l.awaitEnds(slices.DeleteFunc(l.liveLocks(), (*Lock).isHeld), over)
-}
-
-// awaitUntil waits until an instant, or until one of the channels is closed.
-func (l *Locker) awaitUntil(at clock.Instant, a, b <-chan struct{}) {
-	var over <-chan struct{}
-	if at != noDeadline {
-		fired, stop := timer.After(l.set.clock, max(0, at.Sub(l.now())))
-		defer stop()
-		over = fired
-	}
-	select {
-	case <-a:
-	case <-b:
-	case <-over:
-	}
-}
-
-// nextChange returns a channel that is closed when a lock leaves l.locks or its undo is decided, and whether
-// Close still waits for lk.
-func (l *Locker) nextChange(lk *Lock) (change <-chan struct{}, awaited bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changed.Next(), !l.finishing && l.locks[lk.args.Token()] == lk
-}
-
-// noteChange wakes Close.
-func (l *Locker) noteChange() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changed.Wake()
 }

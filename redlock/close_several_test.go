@@ -32,7 +32,7 @@ func TestACloseWhoseContextIsDoneWaitsForEveryUndo(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(bg)
 			cancel()
-			done := closing(ctx, l)
+			done := begunClose(ctx, l)
 			for _, answer := range late {
 				synctest.Wait()
 				require.Empty(t, done, "an undo is pending")
@@ -52,7 +52,7 @@ func TestCloseDoesNotPutOffTheEndOfARelease(t *testing.T) {
 		released := make(chan error, 1)
 		go func() { released <- k.Release(bg) }()
 		synctest.Wait()
-		done := closing(bg, l)
+		done := begunClose(bg, l)
 		pass(l.set.timeout(time.Minute))
 		require.Len(t, released, 1)
 		require.ErrorIs(t, <-released, ErrNoQuorum)

@@ -15,8 +15,8 @@ import (
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-// closing starts a Close and returns the channel of its result.
-func closing(ctx context.Context, l *Locker) <-chan error {
+// begunClose starts a Close and returns the channel of its result.
+func begunClose(ctx context.Context, l *Locker) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- l.Close(ctx) }()
 	synctest.Wait()
@@ -29,7 +29,7 @@ func TestCloseWaitsForTheHoldersWhoseLocksAreExtendedMeanwhile(t *testing.T) {
 		l := fl.locker()
 		k := take(t, l, "a", 3*time.Second, WithAutoExtend())
 		s := shared(t, k)
-		done := closing(bg, l)
+		done := begunClose(bg, l)
 		pass(time.Minute)
 		require.Empty(t, done)
 		for _, h := range []*Lock{k, s} {
@@ -63,7 +63,7 @@ func TestCloseRefusesNewAcquisitionsAndEndsThoseThatWait(t *testing.T) {
 		go func() { waiting <- l.Lead(bg, "b", time.Second, nil) }()
 		pass(3 * time.Second)
 		require.Empty(t, waiting)
-		done := closing(bg, l)
+		done := begunClose(bg, l)
 		for range cap(waiting) {
 			err := <-waiting
 			require.ErrorIs(t, err, ErrClosed)
@@ -138,7 +138,7 @@ func TestCloseMayBeCalledTwiceAndAtTheSameTime(t *testing.T) {
 	inBubbles(t, 3, func(fl *testbed) {
 		l := fl.locker()
 		k := take(t, l, "a", time.Minute)
-		first, other := closing(bg, l), closing(bg, l)
+		first, other := begunClose(bg, l), begunClose(bg, l)
 		pass(time.Second)
 		require.Empty(t, first)
 		require.NoError(t, k.Release(bg))
@@ -159,7 +159,7 @@ func TestACloseThatGivesUpEndsTheOtherCallsWithItsError(t *testing.T) {
 		fl.masters[1].Freeze()
 		fl.masters[2].Freeze()
 		require.ErrorIs(t, b.Release(bg), ErrNoQuorum)
-		other := closing(bg, l)
+		other := begunClose(bg, l)
 		err := l.Close(over)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorContains(t, err, `locks still held until their TTL: "a"`)
@@ -208,7 +208,7 @@ func TestCallsOfCloseInABubbleWaitForTheOneThatClosesTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := newOver([]command.Voter{slowToClose{newFake("n1")}})
 		require.NoError(t, err)
-		first, other := closing(bg, l), closing(bg, l)
+		first, other := begunClose(bg, l), begunClose(bg, l)
 		require.Equal(t, time.Second, elapsed(func() {
 			require.NoError(t, <-first)
 			require.NoError(t, <-other)
@@ -223,12 +223,12 @@ func TestALockThatIsGivenUpWhileCloseEndsIsCounted(t *testing.T) {
 		k := take(t, l, "a", time.Minute)
 		answerLate := silent(nodes[2], command.Release)
 		require.NoError(t, k.Release(bg))
-		require.True(t, l.beginFinish())
+		require.True(t, l.registry.finish())
 		c.gate(2) // it has listed the locks, and asks whether this one is held
 		left := make(chan error, 1)
 		go func() { left <- second(l.leftovers()) }()
 		<-c.reached
-		l.giveUp(k)
+		l.registry.giveUp(k, l.now())
 		close(c.open)
 		require.ErrorContains(t, <-left, "locks: 1, within ")
 		answerLate()
@@ -330,7 +330,7 @@ func TestCloseWaitsForAnUndoNoLongerThanTheKeysLive(t *testing.T) {
 					if early {
 						require.NoError(t, k.Release(bg))
 					}
-					began, done := fl.clock.Now(), closing(bg, l)
+					began, done := fl.clock.Now(), begunClose(bg, l)
 					if !early {
 						require.NoError(t, k.Release(bg))
 					}
@@ -379,7 +379,7 @@ func TestCloseWaitsForAReleaseThatNoQuorumConfirmedUntilItsKeysExpire(t *testing
 		fl.masters[1].Freeze()
 		fl.masters[2].Freeze()
 		require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
-		done := closing(bg, l)
+		done := begunClose(bg, l)
 		pass(30 * time.Second)
 		require.Empty(t, done)
 		fl.masters[1].Unfreeze()
@@ -399,7 +399,7 @@ func TestCloseEndsOnceAQuorumHasConfirmedLate(t *testing.T) {
 			fl.masters[2].Freeze()
 			began := fl.clock.Now()
 			require.ErrorIs(t, k.Release(bg), ErrNoQuorum)
-			done := closing(bg, l)
+			done := begunClose(bg, l)
 			pass(after)
 			require.Empty(t, done)
 			fl.masters[1].Unfreeze()
@@ -580,7 +580,7 @@ func TestAnAnsweredUndoLeavesNoKeys(t *testing.T) {
 		k := take(t, l, "a", time.Minute)
 		require.NoError(t, k.Release(bg))
 		fl.answered()
-		l.giveUp(k)
+		l.registry.giveUp(k, l.now())
 		require.NoError(t, second(l.leftovers()))
 	})
 }

@@ -39,7 +39,7 @@ func TestACloseWithoutADeadlineWaitsForTheWork(t *testing.T) {
 			return ctx.Err()
 		})
 		fl.heldEverywhere("a")
-		closed := closing(bg, l)
+		closed := begunClose(bg, l)
 		pass(5 * time.Minute)
 		fl.heldEverywhere("a")
 		require.Empty(t, closed)
@@ -55,7 +55,7 @@ func TestTheEndOfTheContextOfCloseTellsTheHoldersToStop(t *testing.T) {
 		did := working(bg, l, "a", untilTold)
 		k := take(t, l, "b", 3*time.Second, WithAutoExtend())
 		ctx, cancel := context.WithCancel(bg)
-		closed := closing(ctx, l)
+		closed := begunClose(ctx, l)
 		pass(time.Minute)
 		require.NoError(t, k.Context().Err())
 		require.Empty(t, did)
@@ -86,7 +86,7 @@ func TestADeadlineOfCloseTellsEachHolderInTimeToStop(t *testing.T) {
 			other := take(t, l, "b", 10*time.Second, WithAutoExtend())
 			ctx, cancel := context.WithTimeout(bg, test.within)
 			defer cancel()
-			began, closed := time.Now(), closing(ctx, l)
+			began, closed := time.Now(), begunClose(ctx, l)
 			var ends []time.Time // of the validity
 			for _, end := range []struct {
 				k  *Lock
@@ -140,7 +140,7 @@ func TestALeaderThatNeverReturnsEndsNoCloseBeforeItsDeadline(t *testing.T) {
 		fl.heldEverywhere("a")
 		ctx, cancel := context.WithTimeout(bg, 20*time.Second)
 		defer cancel()
-		closed := closing(ctx, l)
+		closed := begunClose(ctx, l)
 		require.Len(t, told, 1, "at once")
 		require.ErrorIs(t, <-told, ErrClosed)
 		pass(19 * time.Second)

@@ -369,7 +369,7 @@ func TestALeadThatCloseEndsReturnsTheErrorOfTheFunction(t *testing.T) {
 		l := fl.locker()
 		var done <-chan error
 		err := l.Lead(bg, "a", time.Minute, func(ctx context.Context, _ *Lock) error {
-			done = closing(bg, l)
+			done = begunClose(bg, l)
 			<-ctx.Done()
 			return errSome
 		})

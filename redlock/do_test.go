@@ -32,7 +32,7 @@ func TestDoHoldsTheLockWhileTheFunctionRuns(t *testing.T) {
 		require.NoError(t, err)
 		fl.answered()
 		require.Zero(t, fl.keys("a"))
-		require.Empty(t, l.locks)
+		require.Empty(t, l.registry.locks)
 	})
 }
 
@@ -133,7 +133,7 @@ func TestDoReleasesWhenTheFunctionPanicsAndThePanicContinues(t *testing.T) {
 		})
 		fl.answered()
 		require.Zero(t, fl.keys("a"))
-		require.Empty(t, l.locks)
+		require.Empty(t, l.registry.locks)
 	})
 }
 

@@ -49,7 +49,7 @@ package redlock
 
 // The files of the package, from the outside in:
 //
-//	locker.go, close.go                                a Locker: start and end
+//	locker.go, registry.go, close.go                   a Locker: start, its locks, end
 //	options.go, lockoptions.go, settings.go            its options, those of a lock; what they set
 //	node.go                                            what a Locker needs of a node
 //	acquire.go, wait.go, attempt.go, holders.go        acquisition: attempts, waiting, who holds the names

@@ -35,6 +35,13 @@ func (lk *Lock) markHeld(until, now clock.Instant) {
 	lk.scheduleLocked()
 }
 
+// wasHeld reports whether the acquisition, which is over, has got the lock.
+func (lk *Lock) wasHeld() bool {
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	return !lk.lease.Acquiring()
+}
+
 // dropAcquireLocked drops the acquisition of a held lock if every node has answered it, to save its
 // memory. Of the answers it keeps only which nodes hold nothing.
 func (lk *Lock) dropAcquireLocked() {

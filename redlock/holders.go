@@ -45,7 +45,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	case <-q.round.Woken():
 	case <-ctx.Done():
 		cut = true
-	case <-l.closing: // the result would not be used
+	case <-l.registry.closing: // the result would not be used
 		cut = true
 	}
 	q.round.ClearTimer()

@@ -183,12 +183,12 @@ type HeldLock struct {
 // that are equally old come in the order of their IDs. It leaves out shares, and locks that are being
 // acquired or released. It needs no network. The result belongs to the caller.
 func (l *Locker) Held() []HeldLock {
-	if l.closing == nil {
+	if l.registry.closing == nil {
 		return nil // the zero Locker
 	}
 	var held []HeldLock
 	now, wall := l.now(), time.UnixMicro(l.set.wall())
-	for _, lk := range l.liveLocks() {
+	for _, lk := range l.registry.all() {
 		left := lk.Remaining()
 		if left <= 0 { // it is being acquired, or has ended
 			continue

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/report"
-	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
 	"github.com/quorumlock/go-redlock/internal/waiting"
@@ -41,16 +39,10 @@ type Locker struct {
 	holdLog   *report.Held             // nil without a logger
 	asking    atomic.Int32             // queries for the holders after locks that were lost
 
-	closing  chan struct{} // closed by Close
+	registry registry      // its locks
 	closed   chan struct{} // closed when the nodes are; not sync.Once, for the reason at releaseCall
 	closeErr error         // the result of Close; readable when closed is closed
 	waits    atomic.Int64  // requests that wait
-
-	mu        sync.Mutex       // guards the fields below; no callback runs under it
-	locks     map[string]*Lock // by token: in acquisition, held, or being undone
-	changed   signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
-	leftover  leftover         // locks that Close did not wait for
-	finishing bool             // a call of Close has ended its wait, and closes the nodes
 }
 
 // New makes a Locker over nodes that the caller opened. The nodes belong to the Locker from then on, and
@@ -88,9 +80,8 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 		guard:     set.newGuard(nodes),
 		clustered: clustered(nodes),
 		timers:    timer.New(set.clock),
-		closing:   make(chan struct{}),
+		registry:  registry{closing: make(chan struct{}), locks: make(map[string]*Lock)},
 		closed:    make(chan struct{}),
-		locks:     make(map[string]*Lock),
 	}
 	if err := l.join(); err != nil {
 		return nil, err
@@ -240,49 +231,8 @@ func (l *Locker) keys(names []string) []string {
 	return keys
 }
 
-// add registers a lock, so that Close waits for it and Resume rejects its token.
-func (l *Locker) add(lk *Lock) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.isClosed():
-		return ErrClosed
-	case l.locks[lk.args.Token()] != nil:
-		return ErrAlreadyHeld
-	}
-	l.locks[lk.args.Token()] = lk
-	return nil
-}
-
-// remove unregisters a lock whose last command has been answered or abandoned.
-func (l *Locker) remove(lk *Lock) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.locks[lk.args.Token()] == lk {
-		delete(l.locks, lk.args.Token())
-	}
-	l.changed.Wake()
-}
-
-// has reports whether a lock is still registered.
-func (l *Locker) has(lk *Lock) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.locks[lk.args.Token()] == lk
-}
-
 // isClosed reports whether the Locker was closed. The zero Locker counts as closed.
-func (l *Locker) isClosed() bool { return l.closing == nil || isOver(l.closing) }
-
-// isOver reports whether a channel is closed.
-func isOver(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
+func (l *Locker) isClosed() bool { return l.registry.isClosed() }
 
 // readTimeout returns how long answers count in rounds that have no TTL.
 func (l *Locker) readTimeout() time.Duration {

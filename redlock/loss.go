@@ -162,7 +162,7 @@ func (lk *Lock) lostBy(end *lockEnd) *LostError {
 // notePause has the log say once that the process did not run, if that was long for some lock.
 func (l *Locker) notePause(p timer.Pause) {
 	l.holdLog.Paused(p, func() (locks int) {
-		for _, lk := range l.liveLocks() {
+		for _, lk := range l.registry.all() {
 			if lease.LongPause(p.For(), lk.opts.ttl) {
 				locks++
 			}

@@ -564,7 +564,7 @@ func TestALossDuringCloseTellsWhoHoldsTheNameNow(t *testing.T) {
 		log := &logged{}
 		l, other := fl.locker(WithLogger(log.logger())), fl.process().locker(WithOwner("bob"))
 		take(t, l, "a", 3*time.Second, WithAutoExtend())
-		done := closing(bg, l)
+		done := begunClose(bg, l)
 		fl.each((*fakeredis.Master).FlushAll)
 		take(t, other, "a", time.Minute)
 		require.NoError(t, <-done)

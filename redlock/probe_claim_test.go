@@ -85,7 +85,7 @@ func TestLeftoversAreCountedUntilTheLastOfThemHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for until, left := range map[time.Duration]bool{0: false, time.Millisecond: true} {
 			_, locker, _, _ := gated(t)
-			locker.leftover = leftover{locks: 1, until: locker.now().Add(until)}
+			locker.registry.left = leftover{locks: 1, until: locker.now().Add(until)}
 			require.Equal(t, left, second(locker.leftovers()) != nil)
 		}
 	})
@@ -122,7 +122,7 @@ func TestAnAcquireThatCloseOvertakesIsUndone(t *testing.T) {
 				closed = done
 				began := make(chan struct{})
 				go func() {
-					l.beginClose()
+					l.registry.close()
 					close(began)
 					done <- l.Close(bg)
 				}()

@@ -33,7 +33,7 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 		"a release of one that Close told": {func(fl *testbed, k *Lock) error {
 			ctx, cancel := context.WithTimeout(bg, 4*time.Second)
 			defer cancel()
-			closed := closing(ctx, k.l)
+			closed := begunClose(ctx, k.l)
 			<-k.Context().Done()
 			require.ErrorIs(fl.t, context.Cause(k.Context()), ErrClosed)
 			require.NoError(fl.t, k.Release(bg))

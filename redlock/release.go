@@ -227,7 +227,7 @@ var undoEvents = vote.Events{
 	OnDecision: func(r *vote.Round) { r.Owner.(*Lock).onUndoDecided(r) },
 	OnComplete: func(r *vote.Round) { // every node has answered
 		lk := r.Owner.(*Lock)
-		lk.l.remove(lk)
+		lk.l.registry.remove(lk)
 	},
 }
 
@@ -235,7 +235,7 @@ var undoEvents = vote.Events{
 // reports an asynchronous release.
 func (lk *Lock) onUndoDecided(r *vote.Round) {
 	if lk.l.isClosed() {
-		lk.l.noteChange() // from now on Close waits for a limited time
+		lk.l.registry.wake() // from now on Close waits for a limited time
 	}
 	if r.Request.ReportWaiters {
 		others := min(lk.keys.others.Load(), uint32(command.OthersWait))

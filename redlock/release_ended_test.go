@@ -133,7 +133,7 @@ func TestALeaseStaysInTheBooksUntilItsUndoIsSubmitted(t *testing.T) {
 		require.ErrorIs(t, err, ErrMaxHold)
 		_, err = l.Resume(bg, Claim{Names: []string{"a"}, Token: k.Token(), TTL: time.Minute})
 		require.ErrorIs(t, err, ErrAlreadyHeld)
-		closed := closing(bg, l)
+		closed := begunClose(bg, l)
 		pass(time.Second)
 		require.Empty(t, closed, "Close waits for it")
 		close(gate)

@@ -32,12 +32,12 @@ type NodeStats struct {
 // It needs no network and never waits for it. It takes time in proportion to the number of locks. It
 // is safe for concurrent use. The zero Locker has the zero Stats. Held lists the locks.
 func (l *Locker) Stats() Stats {
-	if l.closing == nil {
+	if l.registry.closing == nil {
 		return Stats{}
 	}
 	s := Stats{Waiting: int(l.waits.Load())}
 	now := l.now()
-	for _, lk := range l.liveLocks() {
+	for _, lk := range l.registry.all() {
 		if lk.remaining(now) > 0 {
 			s.Held++
 		}

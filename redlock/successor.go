@@ -45,7 +45,7 @@ var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
 // asked records the end of such a query. Close may be waiting for it.
 func (l *Locker) asked() {
 	l.asking.Add(-1)
-	l.noteChange()
+	l.registry.wake()
 }
 
 // awaitLog waits until each loss is in the log, but no longer than until an instant. A process often ends right
@@ -55,13 +55,11 @@ func (l *Locker) awaitLog(until clock.Instant) {
 		return
 	}
 	for l.now().Before(until) {
-		l.mu.Lock()
-		change := l.changed.Next()
-		l.mu.Unlock()
+		change := l.registry.change()
 		if l.asking.Load() <= 0 {
 			break
 		}
-		l.awaitUntil(until, change, nil)
+		awaitUntil(l.set.clock, until, change, nil)
 	}
 	l.reporter.JoinLines(l.set.clock, max(0, until.Sub(l.now())))
 }

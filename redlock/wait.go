@@ -16,7 +16,7 @@ import (
 func newWaitTable(l *Locker) *waiting.Table {
 	return waiting.NewTable(waiting.Config{
 		Nodes: l.group.Nodes, Clock: l.set.clock, Timers: l.timers, Prefix: l.set.prefix, Backoff: l.set.backoff,
-		PollTimeout: l.readTimeout(), OutageLeft: quarantineLeft, Closing: l.closing, ErrClosed: ErrClosed,
+		PollTimeout: l.readTimeout(), OutageLeft: quarantineLeft, Closing: l.registry.closing, ErrClosed: ErrClosed,
 	})
 }
 

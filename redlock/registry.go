@@ -1,0 +1,142 @@
+package redlock
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/signal"
+)
+
+// registry knows each lock of a Locker from before its first command until every node has answered its undo, it was
+// detached, or Close gave it up. Its methods are safe for concurrent use. The zero registry is closed.
+type registry struct {
+	closing chan struct{} // closed by close
+
+	mu        sync.Mutex       // guards the fields below; nothing is called under it
+	locks     map[string]*Lock // by token: in acquisition, held, or being undone
+	changed   signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
+	left      leftover         // locks that were given up
+	finishing bool             // a call of Close has ended its wait
+}
+
+// leftover counts locks whose keys were not deleted on every node.
+type leftover struct {
+	locks int
+	until clock.Instant // when the last of the keys expires
+}
+
+func (l *leftover) add(until, now clock.Instant) {
+	if now.Before(until) {
+		l.locks, l.until = l.locks+1, max(l.until, until)
+	}
+}
+
+// isClosed reports whether nothing is admitted any more.
+func (r *registry) isClosed() bool { return r.closing == nil || isOver(r.closing) }
+
+// isOver reports whether a channel is closed.
+func isOver(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// add admits a lock. It returns ErrClosed, or ErrAlreadyHeld if a lock with that token is known.
+func (r *registry) add(lk *Lock) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.isClosed():
+		return ErrClosed
+	case r.locks[lk.args.Token()] != nil:
+		return ErrAlreadyHeld
+	}
+	r.locks[lk.args.Token()] = lk
+	return nil
+}
+
+// remove forgets a lock whose last command has been answered or abandoned.
+func (r *registry) remove(lk *Lock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.locks[lk.args.Token()] == lk {
+		delete(r.locks, lk.args.Token())
+	}
+	r.changed.Wake()
+}
+
+// all lists the locks.
+func (r *registry) all() []*Lock {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.locks))
+}
+
+// has reports whether a lock is known.
+func (r *registry) has(lk *Lock) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.locks[lk.args.Token()] == lk
+}
+
+// close ends admission.
+func (r *registry) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.isClosed() {
+		close(r.closing)
+	}
+}
+
+// next returns a channel that is closed at the next change, and whether Close still waits for the lock.
+func (r *registry) next(lk *Lock) (change <-chan struct{}, awaited bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed.Next(), !r.finishing && r.locks[lk.args.Token()] == lk
+}
+
+// change returns a channel that is closed at the next change.
+func (r *registry) change() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed.Next()
+}
+
+// wake ends what waits for the next change.
+func (r *registry) wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed.Wake()
+}
+
+// giveUp forgets a lock whose undo Close no longer waits for. A call of Close that ends counts those that are known.
+func (r *registry) giveUp(lk *Lock, now clock.Instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.finishing && r.locks[lk.args.Token()] == lk {
+		delete(r.locks, lk.args.Token())
+		r.left.add(lk.keys.undo.Load().Request.NotAfter, now)
+	}
+}
+
+// finish reports whether this call of Close is the first that ends, and ends the waiting of the others.
+func (r *registry) finish() (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = !r.finishing
+	r.finishing = true
+	r.changed.Wake()
+	return first
+}
+
+// leftover counts the locks that were given up.
+func (r *registry) leftover() leftover {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left
+}
