@@ -109,13 +109,13 @@ func (lk *Lock) Detach() (Claim, error) {
 // The Locker must have the nodes and the key prefix of the Locker that acquired the lock. The
 // options are those of an acquisition, except WithMinHold and WithShared.
 func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
-	w := request{names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL, caller: ctx}
-	if err := l.checkClaim(ctx, claim, &w, opts); err != nil {
+	w := &acquisition{l: l, names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL, caller: ctx}
+	if err := l.checkClaim(ctx, claim, w, opts); err != nil {
 		return nil, err
 	}
-	lk := l.newLock(&w, claim.Token)
+	lk := w.newLock(claim.Token)
 	if lk.fence = claim.Fence; lk.fence != 0 {
-		lk.args.SetCounters(l.clustered)
+		lk.args.SetCounters(l.set.clustered)
 	}
 	lk.keys.resumed = true
 	if err := l.registry.add(lk); err != nil {
@@ -137,7 +137,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 // largest number would use them up.
 const maxFenceAhead = 366 * 24 * time.Hour
 
-func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts []LockOption) error {
+func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *acquisition, opts []LockOption) error {
 	if l.isClosed() {
 		return closedError(w.names)
 	}
@@ -159,7 +159,7 @@ func (l *Locker) checkClaim(ctx context.Context, claim Claim, w *request, opts [
 	w.opts = gather(l.set.lockDefaults, opts)
 	w.opts.minHold, w.opts.shared = 0, false // of WithDefaults
 	w.parent = heldWithin(ctx)
-	return withOp("resume", l.check(ctx, w))
+	return withOp("resume", w.check(ctx))
 }
 
 // resume queries the nodes and starts the hold if a quorum still keeps the keys.

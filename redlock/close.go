@@ -46,7 +46,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	c := &closing{l: l, ctx: ctx, began: l.now()}
 	if ctx.Err() != nil {
-		c.grace = l.readTimeout()
+		c.grace = l.set.readTimeout()
 	}
 	l.registry.close()
 	c.await()
@@ -80,7 +80,7 @@ func (c *closing) await() {
 	tellAll := c.stopHolders(held)
 	c.idle = c.awaitEnds(c.l.registry.all(), c.ctx.Done())
 	tellAll()
-	until := c.l.now().Add(c.l.readTimeout())
+	until := c.l.now().Add(c.l.set.readTimeout())
 	if c.undone = true; !c.idle {
 		c.undone, until = c.awaitUndos(), c.began.Add(c.grace)
 	}

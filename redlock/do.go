@@ -29,8 +29,8 @@ import (
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	w := &request{names: []string{name}, ttl: ttl, boundToCaller: true}
-	lk, err := l.acquire(ctx, w, append([]LockOption{WithAutoExtend()}, opts...))
+	w := &acquisition{l: l, names: []string{name}, ttl: ttl, boundToCaller: true}
+	lk, err := w.acquire(ctx, append([]LockOption{WithAutoExtend()}, opts...))
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	opts = slices.Concat(first, opts, last)
 	pause := campaignPause
 	for {
-		w := &request{names: []string{name}, ttl: ttl, boundToCaller: true, leads: true}
-		lk, err := l.acquire(ctx, w, opts)
+		w := &acquisition{l: l, names: []string{name}, ttl: ttl, boundToCaller: true, leads: true}
+		lk, err := w.acquire(ctx, opts)
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ package redlock
 //	locker.go, registry.go, close.go                   a Locker: start, its locks, end
 //	options.go, lockoptions.go, settings.go            its options, those of a lock; what they set
 //	node.go                                            what a Locker needs of a node
-//	acquire.go, wait.go, attempt.go, holders.go        acquisition: attempts, waiting, who holds the names
+//	acquire.go, acquisition.go, attempt.go, holders.go acquisition: attempts, waiting, who holds the names
 //	rounds.go, outcome.go                              requests to all nodes, and their errors
 //	lock.go, hold.go, fence.go                         the handle, its text forms and its validity
 //	context.go, context_bind.go                        its context, and contexts that are bound to it

@@ -17,7 +17,7 @@ func settingsOfLocker(locker any) (door.Settings, error) {
 	}
 	s := door.Settings{
 		Guard: l.guard, Exempts: l.set.votesUnfit, Prefix: l.set.prefix, Fencing: l.set.fencing,
-		Clustered: l.clustered, Timeout: l.readTimeout(), Clock: l.set.clock,
+		Clustered: l.set.clustered, Timeout: l.set.readTimeout(), Clock: l.set.clock,
 	}
 	for _, n := range l.nodes {
 		s.Nodes = append(s.Nodes, n)

@@ -46,7 +46,7 @@ func (lk *Lock) Fence() int64 { return lk.fence }
 
 // fillFencedAcquire fills in the request of a fenced acquisition.
 func (lk *Lock) fillFencedAcquire(r *command.Request) {
-	lk.args.SetCounters(lk.l.clustered)
+	lk.args.SetCounters(lk.l.set.clustered)
 	command.NewFencedAcquire(r, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
 }
 

@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"time"
-
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/report"
@@ -12,18 +10,6 @@ import (
 
 // noDeadline is an instant that never comes, such as the end of a share's own validity.
 const noDeadline = lease.Never
-
-// leaseTerms returns the terms of the lease of an acquisition.
-func (l *Locker) leaseTerms(ttl time.Duration, s *lockSettings) lease.Terms {
-	return lease.Terms{
-		AutoExtend: s.autoExtend,
-		Interval:   (l.set.validity(ttl) - s.stopMargin) / 3,
-		Patience:   2 * l.set.timeout(ttl),
-		StopMargin: s.stopMargin,
-		MaxHold:    s.maxHold,
-		Progress:   s.progress,
-	}
-}
 
 // markHeld turns the acquisition into a held lock.
 func (lk *Lock) markHeld(until, now clock.Instant) {

@@ -27,7 +27,7 @@ type holderQuery struct {
 // It also queries nodes that had not answered at the decision, if their answers can change the reason.
 // If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by
 // the context or by Close changes no reason.
-func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock, err error) (verdict.Contention, error) {
+func (a *acquisition) describeHolders(ctx context.Context, attempt *Lock, err error) (verdict.Contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
 		return verdict.Contention{}, err
@@ -35,17 +35,17 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	if ctx.Err() != nil {
 		return verdict.Contention{Why: verdict.Cut}, err
 	}
-	if refused, _ := first.against(); refused >= first.Need && w.waiter.MayAssumeHeld() {
+	if refused, _ := first.against(); refused >= first.Need && a.waiter.MayAssumeHeld() {
 		if verdict.Count(first.counted(), verdict.Granted) == 0 { // no split vote
 			return verdict.Contention{Why: verdict.Assumed, Stuck: true, FreeIn: -1}, err
 		}
 	}
-	q, cut := l.queryHolders(w, first), false
+	q, cut := a.queryHolders(first), false
 	select {
 	case <-q.round.Woken():
 	case <-ctx.Done():
 		cut = true
-	case <-l.registry.closing: // the result would not be used
+	case <-a.l.registry.closing: // the result would not be used
 		cut = true
 	}
 	q.round.ClearTimer()
@@ -53,7 +53,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	var seen verdict.Contention
 	q.round.View(func(s *vote.Ballots) {
 		q.fillIn(s, e.Votes)
-		seen = w.sightings.Explain(l.now(), l.readTimeout(), q.failure(s, e, len(w.names)))
+		seen = a.sightings.Explain(a.l.now(), a.l.set.readTimeout(), q.failure(s, e, len(a.names)))
 	})
 	switch {
 	case cut:
@@ -65,7 +65,7 @@ func (l *Locker) describeHolders(ctx context.Context, w *request, attempt *Lock,
 	case e.blockedBy(ErrForeignKey):
 		e.Reason = ErrForeignKey
 	}
-	l.markOwn(e)
+	a.l.markOwn(e)
 	return seen, e
 }
 
@@ -116,18 +116,18 @@ func (q *holderQuery) fillIn(s *vote.Ballots, votes []Vote) {
 }
 
 // queryHolders begins a query. Its round ends when the answers suffice.
-func (l *Locker) queryHolders(w *request, lost *QuorumError) *holderQuery {
+func (a *acquisition) queryHolders(lost *QuorumError) *holderQuery {
 	q := &holderQuery{
-		Query: verdict.NewQuery(lost.counted(), lost.Need, len(w.names)),
+		Query: verdict.NewQuery(lost.counted(), lost.Need, len(a.names)),
 		votes: lost.Votes, answers: make([]verdict.Answer, len(lost.Votes)),
 	}
 	// The answers count: a node that does not vote must not be taken for one that would grant the next attempt.
-	args := &command.LockArgs{UnderGuard: l.set.guarded}
-	args.Set(l.keys(w.names), "")
-	q.round = l.readRound(&noEvents, nil, w.names, args)
-	timeout := l.set.timeout(w.ttl)
+	args := &command.LockArgs{UnderGuard: a.l.set.guarded}
+	args.Set(a.l.set.keys(a.names), "")
+	q.round = a.l.readRound(&noEvents, nil, a.names, args)
+	timeout := a.l.set.timeout(a.ttl)
 	if q.Brief() { // as after a tie: see package vote, group.go
-		timeout = min(timeout, l.notAwaitedTimeout(q.votes, lost.refusalsTook(), w.patient))
+		timeout = min(timeout, a.l.notAwaitedTimeout(q.votes, lost.refusalsTook(), a.patient))
 	}
 	q.round.Rule, q.round.Enough = vote.AfterAll, q.enough
 	q.round.Arm(timeout)

@@ -46,14 +46,15 @@ func queriedNodes(nodes []*fakeNode) string {
 }
 
 // lose makes an attempt, without the query for the holder.
-func lose(l *Locker, w *request) (*Lock, error) {
-	w.caller = bg
-	k, err := l.newAttempt(w, l.now())
+func lose(a *acquisition) (*Lock, error) {
+	a.caller = bg
+	k, err := a.newAttempt()
 	if err != nil {
 		return nil, err
 	}
 	k.keys.acquire.Send(nil).Settle()
-	return k, l.finishAttempt(bg, w, k)
+	_, err = a.finishAttempt(bg, k)
+	return k, err
 }
 
 // docs/dev/rules.md rule 22: the query after an attempt tells a holder from a split vote. The rows
@@ -99,11 +100,11 @@ func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
 			for i, n := range nodes {
 				seenAs(n, c.nodes[i])
 			}
-			w := &request{names: []string{"a"}, ttl: time.Minute}
-			k, err := lose(l, w)
+			w := &acquisition{l: l, names: []string{"a"}, ttl: time.Minute}
+			k, err := lose(w)
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
 			var seen verdict.Contention
-			took := elapsed(func() { seen, _ = l.describeHolders(bg, w, k, err) })
+			took := elapsed(func() { seen, _ = w.describeHolders(bg, k, err) })
 			require.Equal(t, c.asked, queriedNodes(nodes), c.nodes)
 			require.Equal(t, c.held, seen.Stuck, c.nodes)
 			require.Equal(t, c.took, took, c.nodes)
@@ -149,10 +150,10 @@ func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 					for i, n := range nodes {
 						answersAfter(n, what[i] == 'f', time.Duration(acquires[i])*time.Millisecond, time.Duration(looks[i])*time.Millisecond)
 					}
-					w := &request{names: []string{"a"}, ttl: time.Minute}
-					k, err := lose(l, w)
+					w := &acquisition{l: l, names: []string{"a"}, ttl: time.Minute}
+					k, err := lose(w)
 					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
-					seen, _ := l.describeHolders(bg, w, k, err)
+					seen, _ := w.describeHolders(bg, k, err)
 					require.True(t, seen.Stuck, "%s: attempt %v, look %v", what, acquires, looks)
 					pass(minTie) // late answers have arrived
 					for i := range looks {

@@ -55,7 +55,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*Status, error) {
 	}
 	r := l.inspectRound(&noEvents, nil, []string{name})
 	r.Rule = vote.AfterAll
-	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
+	if err := l.runRound(ctx, r, l.set.readTimeout()); err != nil {
 		return nil, err
 	}
 	s := &Status{Name: name}
@@ -127,8 +127,8 @@ func (l *Locker) Healthy(ctx context.Context) error {
 		command.NewPing(&r.Request)
 	}
 	r.Start = l.now()
-	r.Request.NotAfter = r.Start.Add(l.readTimeout())
-	if err := l.runRound(ctx, r, l.readTimeout()); err != nil {
+	r.Request.NotAfter = r.Start.Add(l.set.readTimeout())
+	if err := l.runRound(ctx, r, l.set.readTimeout()); err != nil {
 		return err
 	}
 	switch {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/background"
@@ -74,14 +73,14 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 	if err := joinInvalid(err, set.checkUnsafe(nodeNames(nodes)), set.checkKinds(nodes)); err != nil {
 		return nil, err
 	}
+	set.clustered = clustered(nodes)
 	l := &Locker{
-		nodes:     nodes,
-		set:       set,
-		guard:     set.newGuard(nodes),
-		clustered: clustered(nodes),
-		timers:    timer.New(set.clock),
-		registry:  registry{closing: make(chan struct{}), locks: make(map[string]*Lock)},
-		closed:    make(chan struct{}),
+		nodes:    nodes,
+		set:      set,
+		guard:    set.newGuard(nodes),
+		timers:   timer.New(set.clock),
+		registry: registry{closing: make(chan struct{}), locks: make(map[string]*Lock)},
+		closed:   make(chan struct{}),
 	}
 	if err := l.join(); err != nil {
 		return nil, err
@@ -219,25 +218,13 @@ func nodeNames(nodes []command.Voter) []string {
 
 func (l *Locker) now() clock.Instant { return l.set.clock.Now() }
 
-// keys returns the keys of the names. Without a prefix they are the names themselves.
-func (l *Locker) keys(names []string) []string {
-	if l.set.prefix == "" {
-		return names
-	}
-	keys := make([]string, len(names))
-	for i, n := range names {
-		keys[i] = l.set.prefix + n
-	}
-	return keys
-}
-
 // isClosed reports whether the Locker was closed. The zero Locker counts as closed.
 func (l *Locker) isClosed() bool { return l.registry.isClosed() }
 
-// readTimeout returns how long answers count in rounds that have no TTL.
-func (l *Locker) readTimeout() time.Duration {
-	if l.set.nodeTimeout > 0 {
-		return l.set.nodeTimeout
-	}
-	return maxNodeTimeout
+// newWaitTable makes the table of the Locker's waiters and holders.
+func newWaitTable(l *Locker) *waiting.Table {
+	return waiting.NewTable(waiting.Config{
+		Nodes: l.group.Nodes, Clock: l.set.clock, Timers: l.timers, Prefix: l.set.prefix, Backoff: l.set.backoff,
+		PollTimeout: l.set.readTimeout(), OutageLeft: quarantineLeft, Closing: l.registry.closing, ErrClosed: ErrClosed,
+	})
 }

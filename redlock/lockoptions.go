@@ -155,20 +155,20 @@ func switchOff(d *time.Duration, off time.Duration) {
 	}
 }
 
-// checkSettings checks the settings of an acquisition against each other, and sets the default maximum
+// checkLock checks the settings of an acquisition against each other, and sets the default maximum
 // hold.
-func (l *Locker) checkSettings(ttl time.Duration, s *lockSettings) error {
-	err := joinInvalid(s.err, l.set.checkTTL("TTL", ttl))
-	if s.minHold >= minDuration { // s.err has a shorter one
-		err = joinInvalid(err, l.set.checkTTL("WithMinHold", s.minHold))
+func (s *settings) checkLock(ttl time.Duration, o *lockSettings) error {
+	err := joinInvalid(o.err, s.checkTTL("TTL", ttl))
+	if o.minHold >= minDuration { // o.err has a shorter one
+		err = joinInvalid(err, s.checkTTL("WithMinHold", o.minHold))
 	}
 	if err != nil {
 		return err
 	}
-	if s.autoExtend && s.maxHold == 0 {
-		s.maxHold = DefaultMaxTTL
+	if o.autoExtend && o.maxHold == 0 {
+		o.maxHold = DefaultMaxTTL
 	}
-	return l.checkTogether(ttl, s)
+	return s.checkTogether(ttl, o)
 }
 
 // gather applies the defaults and then the options. A default WithProgress applies to the acquisitions
@@ -195,20 +195,20 @@ func (s *lockSettings) apply(opts []LockOption) {
 	}
 }
 
-func (l *Locker) checkTogether(ttl time.Duration, s *lockSettings) error {
-	valid := l.set.validity(max(ttl, s.minHold))
+func (s *settings) checkTogether(ttl time.Duration, o *lockSettings) error {
+	valid := s.validity(max(ttl, o.minHold))
 	var errs []error
-	if s.stopMargin > ttl/2 || s.stopMargin >= valid {
+	if o.stopMargin > ttl/2 || o.stopMargin >= valid {
 		errs = append(errs, invalid("WithStopMargin(%v): at most half of the TTL of %v, and less than its validity (%v)",
-			s.stopMargin, ttl, valid))
+			o.stopMargin, ttl, valid))
 	}
-	if s.maxHold > 0 && s.maxHold < s.minHold {
-		errs = append(errs, invalid("WithMaxHold(%v) is less than WithMinHold(%v)", s.maxHold, s.minHold))
+	if o.maxHold > 0 && o.maxHold < o.minHold {
+		errs = append(errs, invalid("WithMaxHold(%v) is less than WithMinHold(%v)", o.maxHold, o.minHold))
 	}
-	if s.maxHold > 0 && s.maxHold <= s.stopMargin {
-		errs = append(errs, invalid("WithMaxHold(%v) is not more than WithStopMargin(%v)", s.maxHold, s.stopMargin))
+	if o.maxHold > 0 && o.maxHold <= o.stopMargin {
+		errs = append(errs, invalid("WithMaxHold(%v) is not more than WithStopMargin(%v)", o.maxHold, o.stopMargin))
 	}
-	if s.progress > 0 && !s.autoExtend {
+	if o.progress > 0 && !o.autoExtend {
 		errs = append(errs, invalid("WithProgress needs WithAutoExtend"))
 	}
 	return joinInvalid(errs...)

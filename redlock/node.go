@@ -26,23 +26,6 @@ func clustered(nodes []command.Voter) bool {
 	return slices.ContainsFunc(nodes, func(n command.Voter) bool { return n.Kind().Cluster })
 }
 
-// checkSlots rejects a lock that a Redis Cluster cannot take in one step, because its keys are on
-// several masters (docs/dev/rules.md rule 30).
-func (l *Locker) checkSlots(names []string) error {
-	keys := l.keys(names)
-	if !command.SameSlot(keys) {
-		return invalid("names in several slots of a Redis Cluster: give them a common " +
-			"hash tag, as in {order:7}:stock and {order:7}:payment")
-	}
-	for _, k := range keys {
-		if l.set.fencing && !command.CanHaveFenceKey(k) {
-			return invalid("key %q cannot have a fence counter in its slot of a Redis Cluster because of the }: remove the }, or add "+
-				"a hash tag, as in {order:7}:stock", k)
-		}
-	}
-	return nil
-}
-
 // recovery returns the longest NodeKind.Recovery of all nodes.
 func recovery(nodes []command.Voter) (longest time.Duration) {
 	for _, n := range nodes {

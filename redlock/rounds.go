@@ -23,7 +23,7 @@ var noEvents vote.Events
 // inspectRound makes a round that reads the keys for information only: it counts for no lock.
 func (l *Locker) inspectRound(events *vote.Events, owner any, names []string) *vote.Round {
 	t := &command.LockArgs{}
-	t.Set(l.keys(names), "")
+	t.Set(l.set.keys(names), "")
 	r := l.readRound(events, owner, names, t)
 	r.Request.Informational = true
 	return r

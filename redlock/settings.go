@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/internal/wallclock"
@@ -39,6 +40,7 @@ type settings struct {
 	tls         func(context.Context) (*tls.Config, error)
 	// Before the options of a call.
 	lockDefaults []LockOption
+	clustered    bool // at least one node is a Redis Cluster
 }
 
 // settingsOf returns the defaults with the options applied. Its error names all that is out of bounds.
@@ -208,5 +210,78 @@ func (s *settings) newGuard(nodes []command.Voter) *guard.Settings {
 func (s *settings) encrypt(cfg *pool.Config) {
 	if s.tls != nil {
 		cfg.SetTLS(s.tls)
+	}
+}
+
+// maxNames bounds the names of one lock. Each name adds to a script that blocks its server.
+const maxNames = 1024
+
+func (s *settings) checkNames(names []string) error {
+	switch {
+	case len(names) == 0:
+		return invalid("no names")
+	case len(names) > maxNames:
+		return invalid("%d names, at most %d", len(names), maxNames)
+	}
+	for i, n := range names {
+		if err := s.checkName(n); err != nil {
+			return err
+		}
+		if i > 0 && n == names[i-1] {
+			return invalid("the name %q is given twice", n)
+		}
+	}
+	if s.clustered {
+		return s.checkSlots(names)
+	}
+	return nil
+}
+
+// checkSlots rejects a lock that a Redis Cluster cannot take in one step, because its keys are on
+// several masters (docs/dev/rules.md rule 30).
+func (s *settings) checkSlots(names []string) error {
+	keys := s.keys(names)
+	if !command.SameSlot(keys) {
+		return invalid("names in several slots of a Redis Cluster: give them a common " +
+			"hash tag, as in {order:7}:stock and {order:7}:payment")
+	}
+	for _, k := range keys {
+		if s.fencing && !command.CanHaveFenceKey(k) {
+			return invalid("key %q cannot have a fence counter in its slot of a Redis Cluster because of the }: remove the }, or add "+
+				"a hash tag, as in {order:7}:stock", k)
+		}
+	}
+	return nil
+}
+
+// keys returns the keys of the names. Without a prefix they are the names themselves.
+func (s *settings) keys(names []string) []string {
+	if s.prefix == "" {
+		return names
+	}
+	keys := make([]string, len(names))
+	for i, n := range names {
+		keys[i] = s.prefix + n
+	}
+	return keys
+}
+
+// readTimeout returns how long answers count in rounds that have no TTL.
+func (s *settings) readTimeout() time.Duration {
+	if s.nodeTimeout > 0 {
+		return s.nodeTimeout
+	}
+	return maxNodeTimeout
+}
+
+// leaseTerms returns the terms of the lease of an acquisition.
+func (s *settings) leaseTerms(ttl time.Duration, o *lockSettings) lease.Terms {
+	return lease.Terms{
+		AutoExtend: o.autoExtend,
+		Interval:   (s.validity(ttl) - o.stopMargin) / 3,
+		Patience:   2 * s.timeout(ttl),
+		StopMargin: o.stopMargin,
+		MaxHold:    o.maxHold,
+		Progress:   o.progress,
 	}
 }

@@ -40,7 +40,7 @@ func (l *Locker) holderWithin(c heldContext, names []string) (holder *Lock, all 
 
 // newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
 // options of WithDefaults do not apply: some are not possible for a share.
-func (lk *Lock) newShare(w *request) (*Lock, error) {
+func (lk *Lock) newShare(w *acquisition) (*Lock, error) {
 	root := lk.root()
 	switch {
 	case w.ttl > root.opts.ttl:
@@ -50,7 +50,7 @@ func (lk *Lock) newShare(w *request) (*Lock, error) {
 	case w.opts.minHold > 0 || w.opts.stopMargin > 0 || w.opts.progress > 0:
 		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
 	}
-	s := lk.l.newLock(w, root.Token())
+	s := w.newLock(root.Token())
 	s.family.shareOf, s.opts.ttl, s.fence = lk, root.opts.ttl, root.fence
 	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
 	now := lk.l.now()

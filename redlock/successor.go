@@ -28,7 +28,7 @@ func (lk *Lock) askSuccessor() {
 	}
 	r := l.inspectRound(&successorEvents, lk, lk.hold.Names)
 	r.Rule = vote.AfterAll
-	r.Arm(l.readTimeout())
+	r.Arm(l.set.readTimeout())
 	r.Send(nil).Settle()
 }
 

@@ -61,7 +61,7 @@ func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 			fl.masters[slow].SetDelay(5 * time.Millisecond)
 			fl.masters[2].Freeze()
 			took := elapsed(func() {
-				_, _, err := l.attempt(bg, &request{names: []string{"a"}, ttl: 10 * time.Second}, l.now(), nil)
+				_, _, err := (&acquisition{l: l, names: []string{"a"}, ttl: 10 * time.Second}).attempt(bg, nil)
 				require.ErrorIs(t, err, ErrHeld)
 				require.True(t, isSplit(err))
 				require.NotErrorIs(t, err, ErrNodeTimeout, "it was not that long")

@@ -184,18 +184,18 @@ func (l *Locker) traces() *Trace {
 }
 
 // trace completes an event of the request, and reports it.
-func (w *request) trace(hook func(WaitEvent), e WaitEvent) {
+func (a *acquisition) trace(hook func(WaitEvent), e WaitEvent) {
 	if hook == nil {
 		return
 	}
-	l := w.locker
-	e.EventInfo, e.Waited = l.eventInfo(w.caller, w.names), l.now().Sub(w.began)
+	l := a.l
+	e.EventInfo, e.Waited = l.eventInfo(a.caller, a.names), l.now().Sub(a.began)
 	post(l.reporter, hook, e)
 }
 
 // traceWaiting reports that the request waits after its last attempt.
-func (w *request) traceWaiting() {
-	w.trace(w.locker.traces().Waiting, WaitEvent{Attempts: w.failures, Err: w.last})
+func (a *acquisition) traceWaiting() {
+	a.trace(a.l.traces().Waiting, WaitEvent{Attempts: a.failures, Err: a.last})
 }
 
 // traceHold reports the start of a hold, before all its other events, or its end.

@@ -253,7 +253,7 @@ func TestACancelledAcquireIsNoFault(t *testing.T) {
 			}
 			return false
 		}
-		_, _, err := l.attempt(bg, &request{names: []string{"a"}, ttl: time.Minute}, l.now(), nil)
+		_, _, err := (&acquisition{l: l, names: []string{"a"}, ttl: time.Minute}).attempt(bg, nil)
 		require.ErrorIs(t, err, ErrHeld)
 		require.True(t, isSplit(err), "%v", err)
 	})
