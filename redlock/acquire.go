@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -54,4 +55,58 @@ func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Durati
 func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
 	a := &acquisition{l: l, names: slices.Sorted(slices.Values(names)), ttl: ttl, singleAttempt: true}
 	return a.acquire(ctx, opts)
+}
+
+// Resume makes a handle for a lock that another handle, possibly in another process, gave up by
+// Detach. Its validity is what a quorum of nodes still grants. Resume takes at most the node
+// timeout. If it returns an error, nothing was changed on the nodes.
+//
+// Its errors match:
+//
+//   - ErrLost if the nodes report that the token does not hold the names
+//   - ErrNoQuorum if too few nodes answered
+//   - ErrQuarantined if too few nodes vote because of quarantines
+//   - ErrTooLate if too little validity is left
+//   - ErrAlreadyHeld if this Locker has a handle for the claim or is undoing it
+//   - ErrInvalid if the claim is invalid or an option is out of bounds
+//   - ErrClosed, or the cause of ctx
+//
+// A claim whose token does not have the form of this library's tokens is invalid. Otherwise a
+// forged claim could extend or delete any expiring key whose value is known.
+//
+// The Locker must have the nodes and the key prefix of the Locker that acquired the lock. The
+// options are those of an acquisition, except WithMinHold and WithShared.
+func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
+	a := &acquisition{l: l, names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL, caller: ctx, parent: heldWithin(ctx)}
+	if l.isClosed() {
+		return nil, closedError(a.names)
+	}
+	if err := claim.check(l.set.wall()); err != nil {
+		return nil, err
+	}
+	if given := gather(nil, opts); given.minHold > 0 || given.shared {
+		return nil, invalid("Resume accepts neither WithMinHold nor WithShared")
+	}
+	a.opts = gather(l.set.lockDefaults, opts)
+	a.opts.minHold, a.opts.shared = 0, false // of WithDefaults
+	if err := a.check(ctx); err != nil {
+		return nil, withOp("resume", err)
+	}
+	lk := a.newLock(claim.Token)
+	if lk.fence = claim.Fence; lk.fence != 0 {
+		lk.args.SetCounters(l.set.clustered)
+	}
+	lk.keys.resumed = true
+	if err := l.registry.add(lk); err != nil {
+		return nil, fmt.Errorf("%w: %v", err, claim)
+	}
+	if err := lk.resume(ctx); err != nil {
+		l.registry.remove(lk)
+		return nil, err
+	}
+	if l.isClosed() { // resumed while Close listed the held locks
+		_, _ = lk.Detach()
+		return nil, closedError(a.names)
+	}
+	return lk, nil
 }

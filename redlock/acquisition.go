@@ -45,7 +45,7 @@ func (a *acquisition) acquire(ctx context.Context, opts []LockOption) (*Lock, er
 	var holder *Lock
 	var all bool
 	if a.parent != nil {
-		holder, all = a.l.holderWithin(a.parent, a.names)
+		holder, all = holderWithin(a.l, a.parent, a.names)
 	}
 	a.opts = gather(a.l.set.lockDefaults, opts)
 	shares := holder != nil && a.opts.shared
@@ -57,32 +57,26 @@ func (a *acquisition) acquire(ctx context.Context, opts []LockOption) (*Lock, er
 	}
 	switch {
 	case shares && all:
-		return holder.newShare(a)
+		return newShare(a, holder)
 	case shares:
 		return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all names", ErrAlreadyHeld, quoted(a.names))
 	case holder != nil:
 		return nil, fmt.Errorf("%w: %s is held by the lock of the context (WithShared)", ErrAlreadyHeld, quoted(a.names))
 	}
-	a.began = a.l.traceTime()
+	a.began = a.l.reporter.now()
 	lk, err := a.acquireWithin(ctx)
-	err = a.l.nameClosed(err, a.names)
-	attempts := a.failures
-	if lk != nil {
-		attempts++
+	err = a.l.registry.named(err, a.names)
+	if d := a.l.reporter; d != nil {
+		attempts := a.failures
+		if lk != nil {
+			attempts++
+		}
+		a.trace(d.hooks.Acquired, WaitEvent{Attempts: attempts, Err: err})
 	}
-	a.trace(a.l.traces().Acquired, WaitEvent{Attempts: attempts, Err: err})
 	return lk, err
 }
 
 func closedError(names []string) error { return fmt.Errorf("%w: %s", ErrClosed, quoted(names)) }
-
-// nameClosed adds the names to the ErrClosed of this Locker. Another one's may be the cause of a context.
-func (l *Locker) nameClosed(err error, names []string) error {
-	if err == ErrClosed && l.isClosed() { //nolint:errorlint // an error around it has the names
-		return closedError(names)
-	}
-	return err
-}
 
 // check rejects arguments that are out of bounds, before anything is sent.
 func (a *acquisition) check(ctx context.Context) error {
@@ -109,8 +103,8 @@ func (a *acquisition) acquireWithin(ctx context.Context) (*Lock, error) {
 	}
 	wait, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	timer := a.l.set.clock.AfterFunc(a.opts.wait, func() { end(fmt.Errorf("waited for %v", a.opts.wait)) })
-	defer timer.Stop()
+	bound := a.l.set.clock.AfterFunc(a.opts.wait, func() { end(fmt.Errorf("waited for %v", a.opts.wait)) })
+	defer bound.Stop()
 	return a.acquireQueued(wait)
 }
 
@@ -215,7 +209,7 @@ func (a *acquisition) waitError(cause, last error) error {
 		return ErrClosed
 	}
 	if errors.Is(last, errQueued) {
-		last = a.l.queuedBehind(a.names)
+		last = a.queuedBehind()
 	}
 	return &waitError{op: "acquire", names: a.names, cause: cause, last: last}
 }
@@ -225,20 +219,20 @@ func (a *acquisition) waitError(cause, last error) error {
 var errQueued error = &queuedError{}
 
 // queuedBehind is errQueued with the lock of this process that holds the name, if one does.
-func (l *Locker) queuedBehind(names []string) error {
-	lk := l.holderHere(names)
+func (a *acquisition) queuedBehind() error {
+	lk := a.holderHere()
 	if lk == nil {
 		return errQueued
 	}
 	return &queuedError{
 		held:  &HeldError{Owner: command.Owner(lk.args.Token()), ID: lk.ID(), Remaining: max(0, lk.Remaining()), here: true},
-		since: l.now().Sub(lk.hold.Began),
+		since: a.l.now().Sub(lk.holder.Began),
 	}
 }
 
 // holderHere returns the lock of this Locker that holds one of the names, or nil.
-func (l *Locker) holderHere(names []string) *Lock {
-	if h := l.waiting.Holder(names); h != nil {
+func (a *acquisition) holderHere() *Lock {
+	if h := a.l.waiting.Holder(a.names); h != nil {
 		return h.Owner.(*Lock)
 	}
 	return nil
@@ -263,7 +257,7 @@ func (a *acquisition) NewAttempt() *vote.Round {
 	if err != nil {
 		return nil
 	}
-	lk.hold.HandedOff = true
+	lk.holder.HandedOff = true
 	return lk.keys.acquire
 }
 
@@ -296,7 +290,9 @@ func (a *acquisition) endWait() {
 
 // Woken reports why the call makes another attempt.
 func (a *acquisition) Woken(why waiting.Reason) {
-	a.trace(a.l.traces().Woken, WaitEvent{Attempts: a.failures, Err: a.last, Reason: why.String()})
+	if d := a.l.reporter; d != nil {
+		a.trace(d.hooks.Woken, WaitEvent{Attempts: a.failures, Err: a.last, Reason: why.String()})
+	}
 }
 
 // Polled updates the remaining times of the keys in the error of the last attempt. It copies the
@@ -330,4 +326,20 @@ func (e *HeldError) with(remaining time.Duration) *HeldError {
 	changed := *e
 	changed.Remaining = remaining
 	return &changed
+}
+
+// trace completes an event of the call, and reports it.
+func (a *acquisition) trace(hook func(WaitEvent), e WaitEvent) {
+	if hook == nil {
+		return
+	}
+	e.EventInfo, e.Waited = a.l.reporter.info(a.caller, a.names), a.l.now().Sub(a.began)
+	post(a.l.reporter, hook, e)
+}
+
+// traceWaiting reports that the call waits after its last attempt.
+func (a *acquisition) traceWaiting() {
+	if d := a.l.reporter; d != nil {
+		a.trace(d.hooks.Waiting, WaitEvent{Attempts: a.failures, Err: a.last})
+	}
 }

@@ -42,7 +42,7 @@ func TestALockThatWasResumedIsHandedOver(t *testing.T) {
 		require.Zero(t, fl.count("SET", "EVALSHA", "PTTL"), "the waiter is queued behind the lock of its own process")
 		require.NoError(t, k.Release(bg))
 		next := gets(t, done).k
-		require.True(t, next.hold.HandedOff)
+		require.True(t, next.holder.HandedOff)
 		require.NoError(t, next.Release(bg))
 		fl.answered()
 		require.Empty(t, fl.left())

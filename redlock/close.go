@@ -13,51 +13,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
-// Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
-// fail with ErrClosed, and nothing is acquired any more. The contexts of Lead end at once, with cause
-// ErrClosed, because a leader does not end by itself. Close then waits for the other holders to release
-// their locks, and for the nodes to delete the keys of locks that have ended.
-//
-// The contexts of Do, Acquire and Resume end when ctx ends, with cause ErrClosed. If ctx has a deadline,
-// they end before it, so that the holders have time to release. That is the node timeout, or WithStopMargin
-// if that is longer, but at most a quarter of the time that was left when Close was called. Automatic
-// extensions continue until then, also those of Lead. If ctx never ends, Close waits for as long as the
-// holders take.
-//
-// Close waits for the node timeout at most until the log has the line of each lock that was lost.
-//
-// Close does not wait long for a minority of unreachable or frozen nodes. If a quorum has confirmed
-// a release, or an attempt never became a lock, the other nodes get a limited time. It is the sum
-// of their hard timeout and dial timeout (pool.Config, 10 s by default), from when their commands
-// were submitted. Close waits for an unconfirmed release until its keys have expired. The error
-// matches ErrKeysLeft if keys are left to expire by their TTL.
-//
-// Unlike Release, Close returns when ctx ends, because holders may take any time. Locks still held then
-// are not released. They expire by their TTL. The error names a few of them ([Locker.Held] has all), and
-// matches the cause of ctx.
-// If ctx had ended before Close was called, pending deletions get the node timeout. Finally Close closes
-// the nodes.
-//
-// Close may be called more than once, also concurrently. The call that ends first closes the nodes. It ends
-// the others, and all return its error.
-func (l *Locker) Close(ctx context.Context) error {
-	if l.registry.closing == nil { // not made by New
-		return ErrClosed
-	}
-	c := &closing{l: l, ctx: ctx, began: l.now()}
-	if ctx.Err() != nil {
-		c.grace = l.set.readTimeout()
-	}
-	l.registry.close()
-	c.await()
-	if cause := context.Cause(ctx); l.registry.finish() {
-		l.closeErr = c.result(cause)
-		close(l.closed)
-	}
-	<-l.closed
-	return l.closeErr
-}
-
 // closing is one call of Close. Nothing is acquired any more when it begins.
 type closing struct {
 	l     *Locker
@@ -86,7 +41,7 @@ func (c *closing) await() {
 	}
 	c.l.ends.Join(c.l.set.clock, max(0, until.Sub(c.l.now())))
 	c.l.undos.Join(c.l.set.clock, max(0, until.Sub(c.l.now())))
-	c.l.awaitLog(until)
+	c.awaitLog(until)
 }
 
 // stopHolders begins to tell the holders to stop, each in time before the deadline of the context, and all when that
@@ -194,7 +149,7 @@ func awaitUntil(c clock.Clock, at clock.Instant, a, b <-chan struct{}) {
 // result closes the nodes, and returns what is left then. cause is why the context has ended, if it has.
 func (c *closing) result(cause error) (err error) {
 	c.l.waiting.Close()
-	held, left := c.l.leftovers()
+	held, left := c.leftovers()
 	switch {
 	case !c.idle && len(held) > 0:
 		slices.Sort(held)
@@ -213,13 +168,14 @@ func (c *closing) result(cause error) (err error) {
 // leftovers returns the names of the locks that are still held, and ErrKeysLeft with details, or nil if no
 // key of the other locks is left to expire. It counts locks that Close did not wait for, and those that are
 // still being undone.
-func (l *Locker) leftovers() (held []string, err error) {
+func (c *closing) leftovers() (held []string, err error) {
+	l := c.l
 	now, left := l.now(), l.registry.leftover()
 	for _, lk := range l.registry.all() {
 		undo := lk.keys.undo.Load()
 		switch {
 		case lk.isHeld():
-			held = append(held, lk.hold.Names...)
+			held = append(held, lk.holder.Names...)
 		case !l.registry.has(lk):
 		case undo != nil && undo.Decided():
 			left.add(undo.Request.NotAfter, now)
@@ -236,4 +192,21 @@ func (l *Locker) leftovers() (held []string, err error) {
 	}
 	expiry := left.until.Sub(now).Round(time.Millisecond)
 	return held, fmt.Errorf("%w: locks: %d, within %v", ErrKeysLeft, left.locks, expiry)
+}
+
+// awaitLog waits until each loss is in the log, but no longer than until an instant. A process often ends right
+// after a loss.
+func (c *closing) awaitLog(until clock.Instant) {
+	l := c.l
+	if l.holdLog == nil {
+		return
+	}
+	for l.now().Before(until) {
+		change := l.registry.change()
+		if l.registry.asking.Load() <= 0 {
+			break
+		}
+		awaitUntil(l.set.clock, until, change, nil)
+	}
+	l.reporter.JoinLines(l.set.clock, max(0, until.Sub(l.now())))
 }

@@ -226,7 +226,7 @@ func TestALockThatIsGivenUpWhileCloseEndsIsCounted(t *testing.T) {
 		require.True(t, l.registry.finish())
 		c.gate(2) // it has listed the locks, and asks whether this one is held
 		left := make(chan error, 1)
-		go func() { left <- second(l.leftovers()) }()
+		go func() { left <- second((&closing{l: l}).leftovers()) }()
 		<-c.reached
 		l.registry.giveUp(k, l.now())
 		close(c.open)
@@ -581,6 +581,6 @@ func TestAnAnsweredUndoLeavesNoKeys(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 		fl.answered()
 		l.registry.giveUp(k, l.now())
-		require.NoError(t, second(l.leftovers()))
+		require.NoError(t, second((&closing{l: l}).leftovers()))
 	})
 }

@@ -2,33 +2,15 @@ package redlock
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 )
 
-// heldKey is the context key of the innermost heldContext that a context is, or derives from.
-type heldKey struct{}
-
-// heldContext is a context that belongs to a lock. Its methods call no code of the user.
-type heldContext interface {
-	// applyDue applies what is due to the locks whose end ends the context. After a suspend their timers
-	// have not run yet, and a context that derives from this one does not read the clock.
-	applyDue()
-	// eachLock calls visit for the locks that the context belongs to, and for those under which these
-	// were acquired, the innermost first. It ends when visit returns true, and returns true then.
-	eachLock(visit func(lk *Lock) (done bool)) bool
-}
-
-// heldWithin returns the innermost heldContext of ctx, or nil.
-func heldWithin(ctx context.Context) heldContext {
-	c, _ := ctx.Value(heldKey{}).(heldContext)
-	return c
-}
-
 // lockContext is the context of a lock, made on first use.
 type lockContext struct {
-	parent context.Context // of the acquisition; the lock's context has its values
-	own    *leaseContext   // nil before the first use
-	cause  error           // why the context ended; set no later than Lock.cause
+	own   *leaseContext // nil before the first use
+	cause error         // why the context ended; set no later than Lock.cause
 }
 
 // endLocked returns the cause of the end, which is the first one.
@@ -125,7 +107,7 @@ func (lk *Lock) Context() context.Context {
 	if ctx != nil {
 		return ctx
 	}
-	return lk.contextWithin(context.WithoutCancel(lk.ctx.parent))
+	return lk.contextWithin(context.WithoutCancel(lk.caller))
 }
 
 // contextWithin makes the lock's context unless it exists. The parent must be a context of package
@@ -168,4 +150,136 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 		})
 	}
 	return innermost, innermost != nil
+}
+
+// Bind returns a context that ends with ctx or with the lock, whichever ends first. Its cause is that
+// of the one that ended. It has the values and the deadline of ctx, and belongs to the lock, as for
+// FromContext. It is for a caller of Acquire whose work already has a context. The caller calls the
+// CancelFunc when the work is done, and need not if ctx ends.
+//
+// It ends with the lock as Lock.Context does: before the lock's keys are undone. Err and context.Cause
+// report the end also right after a suspend. The context may be bound to further locks. Their names are
+// then held as well: an acquisition with it returns ErrAlreadyHeld for each of them.
+func (lk *Lock) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	link, unlink := context.WithCancel(ctx) // the end of the lock must call nothing of ctx: see contextWithin
+	inner, cancel := context.WithCancelCause(link)
+	c := &boundContext{Context: inner, lock: lk, outer: heldWithin(ctx), cancel: cancel}
+	lk.Context() // makes it
+	lk.mu.Lock()
+	own := lk.ctx.own
+	lk.mu.Unlock()
+	own.bound.add(c, own)
+	stop := context.AfterFunc(link, func() { own.bound.remove(c) })
+	c.applyEnd() // in Do the lock's context may have ended with that of the caller
+	return c, func() {
+		stop()
+		own.bound.remove(c)
+		cancel(nil)
+		unlink()
+	}
+}
+
+// heldKey is the context key of the innermost heldContext that a context is, or derives from.
+type heldKey struct{}
+
+// heldContext is a context that belongs to a lock. Its methods call no code of the user.
+type heldContext interface {
+	// applyDue applies what is due to the locks whose end ends the context. After a suspend their timers
+	// have not run yet, and a context that derives from this one does not read the clock.
+	applyDue()
+	// eachLock calls visit for the locks that the context belongs to, and for those under which these
+	// were acquired, the innermost first. It ends when visit returns true, and returns true then.
+	eachLock(visit func(lk *Lock) (done bool)) bool
+}
+
+// heldWithin returns the innermost heldContext of ctx, or nil.
+func heldWithin(ctx context.Context) heldContext {
+	c, _ := ctx.Value(heldKey{}).(heldContext)
+	return c
+}
+
+// holderWithin returns the lock that a context belongs to and that holds some of the names, or nil. all
+// reports whether it holds them all. A caller that waits for such a lock would wait forever. Granting the
+// name silently would let two goroutines under one lock both enter (docs/dev/hazards.md H109).
+func holderWithin(l *Locker, c heldContext, names []string) (holder *Lock, all bool) {
+	c.eachLock(func(lk *Lock) bool {
+		if lk.l != l {
+			return false
+		}
+		some, every := overlap(lk.holder.Names, names)
+		if !some || !lk.isHeld() {
+			return false
+		}
+		holder, all = lk, every
+		return true
+	})
+	return holder, all
+}
+
+// overlap reports whether some of the names are held, and whether all of them are.
+func overlap(held, names []string) (some, all bool) {
+	n := 0
+	for _, name := range names {
+		if slices.Contains(held, name) {
+			n++
+		}
+	}
+	return n > 0, n == len(names)
+}
+
+// boundContexts are the contexts that are bound to a lock's context. There may be very many: each step
+// but end costs the same for any number.
+type boundContexts struct {
+	mu    sync.Mutex // guards what follows
+	open  map[*boundContext]struct{}
+	cause error         // why they end; nil before
+	ended chan struct{} // closed when all have ended; nil if there was none
+}
+
+// add adds a context, and ends it if the others have ended.
+func (b *boundContexts) add(c *boundContext, own *leaseContext) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cause != nil {
+		c.cancel(b.cause)
+		return
+	}
+	if b.open == nil {
+		b.open = make(map[*boundContext]struct{})
+		// In Do, the lock's context may also end with that of the caller, without the lock.
+		context.AfterFunc(own.Context, func() { b.end(context.Cause(own.Context)) })
+	}
+	b.open[c] = struct{}{}
+}
+
+func (b *boundContexts) remove(c *boundContext) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, c)
+}
+
+// end ends all contexts. Two goroutines may end a lock at the same time. Each goes on to undo the keys,
+// so the second one waits here until the first has ended all contexts.
+func (b *boundContexts) end(cause error) {
+	b.mu.Lock()
+	first := b.cause == nil
+	if first {
+		b.cause = cause
+		if b.open != nil {
+			b.ended = make(chan struct{})
+		}
+	}
+	all, ended := b.open, b.ended
+	b.open = nil
+	b.mu.Unlock()
+	switch {
+	case ended == nil:
+	case !first:
+		<-ended
+	default:
+		for c := range all {
+			c.cancel(cause)
+		}
+		close(ended)
+	}
 }

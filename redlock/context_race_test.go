@@ -47,7 +47,7 @@ func contextOf(t *testing.T, k *Lock) context.Context {
 	if !k.opts.boundToCaller {
 		return k.Context()
 	}
-	link, unlink := context.WithCancel(k.ctx.parent)
+	link, unlink := context.WithCancel(k.caller)
 	t.Cleanup(unlink)
 	return k.contextWithin(link)
 }
@@ -94,7 +94,7 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 						c.leapNow()
 						require.Error(t, ctx.Err())
 						require.ErrorIs(t, context.Cause(ctx), ErrLost)
-						if inner.opts.boundToCaller || inner.family.shareOf != nil {
+						if inner.opts.boundToCaller || inner.outer != nil {
 							require.Error(t, inner.Context().Err())
 							require.ErrorIs(t, context.Cause(inner.Context()), ErrLost)
 						} else {

@@ -34,7 +34,7 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	if err != nil {
 		return err
 	}
-	ended, err := lk.run(ctx, fn)
+	ended, err := runUnder(ctx, lk, fn)
 	if err != nil && l.isClosed() && errors.Is(context.Cause(lk.Context()), ErrClosed) { //nolint:contextcheck // made by run
 		err = joinUnlessSaid(stoppedEarly(ErrClosed, lk), lk.named(ErrClosed), nil, err)
 	}
@@ -88,7 +88,7 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 			return err
 		}
 		began := l.now()
-		ended, err := lk.run(ctx, fn)
+		ended, err := runUnder(ctx, lk, fn)
 		switch {
 		case ctx.Err() != nil:
 			return joinUnlessSaid(context.Cause(ctx), context.Cause(ctx), ctx.Err(), err)
@@ -102,7 +102,7 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 			pause = campaignPause
 		}
 		if err := l.waiting.Sleep(ctx, pause.Next(0)); err != nil {
-			return l.nameClosed(err, w.names)
+			return l.registry.named(err, w.names)
 		}
 	}
 }
@@ -132,15 +132,15 @@ func asSaid(ended error) error {
 	return ended
 }
 
-// run calls fn under the lock, and releases the lock. ended is why the lock or its context ended before
+// runUnder calls fn under the lock, and releases the lock. ended is why the lock or its context ended before
 // fn returned, or nil.
-func (lk *Lock) run(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (ended, err error) {
+func runUnder(ctx context.Context, lk *Lock, fn func(ctx context.Context, lock *Lock) error) (ended, err error) {
 	// contextWithin needs a parent that is a context of package context.
 	link, unlink := context.WithCancel(ctx)
 	defer unlink()
 	defer func() { _ = lk.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(lk.contextWithin(link), lk)
-	outlived := lk.family.shareOf != nil && !lk.root().isHeld()
+	outlived := lk.isShare() && !lk.keeper().lock().isHeld()
 	stopped := lk.contextCause()
 	switch end := lk.Release(ctx); {
 	case isEnd(end):

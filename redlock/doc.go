@@ -49,19 +49,17 @@ package redlock
 
 // The files of the package, from the outside in:
 //
-//	locker.go, registry.go, close.go                   a Locker: start, its locks, end
+//	locker.go, open.go, registry.go, close.go          a Locker: start, its locks, end
 //	options.go, lockoptions.go, settings.go            its options, those of a lock; what they set
-//	node.go                                            what a Locker needs of a node
-//	acquire.go, acquisition.go, attempt.go, holders.go acquisition: attempts, waiting, who holds the names
-//	rounds.go, outcome.go                              requests to all nodes, and their errors
-//	lock.go, hold.go, fence.go                         the handle, its text forms and its validity
-//	context.go, context_bind.go                        its context, and contexts that are bound to it
-//	extend.go, repair.go, check.go                     requests about a held lock
-//	release.go, claim.go, share.go, do.go              release, detach and resume, shares, Do and Lead
-//	guard.go, door.go                                  the restart guard; what package doctor and tests see of a Locker
-//	errors.go, loss.go, inspect.go, stats.go           errors, why a lock was lost, who holds a name, what the Locker does now
-//	successor.go                                       who holds the names of a lock that was lost
-//	trace.go                                           hooks, and what the log says of nodes
+//	node.go, door.go                                   what a vote of a node is; what package doctor and tests see of a Locker
+//	acquire.go, do.go, inspect.go                      what users call of a Locker: Acquire and Resume, Do and Lead, questions
+//	acquisition.go, attempt.go, holders.go, fence.go   one call: a loop of attempts; who holds the names; fences
+//	lock.go, use.go, share.go, claim.go                a Lock: what users call; shares, and claims
+//	end.go, context.go, context_bind.go                its end, its context, and contexts that are bound to it
+//	hold.go, keys.go, undo.go                          one lock at the nodes: its lease, what it has written, the release
+//	extension.go, extending.go, survey.go              extensions and repairs; what the nodes have of a lock
+//	errors.go, outcome.go, loss.go                     errors; those of votes; why a lock was lost, and who has its names now
+//	guard.go, trace.go, reporter.go                    the restart guard; hooks, and what they and the log are told
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
 // and when) and internal/lease (what a held lock has to do next) have the rest.

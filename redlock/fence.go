@@ -39,45 +39,34 @@ func AcceptFence(seen int64, seenOwner string, fence int64, owner string) bool {
 // half of maxTTL, less 1 ms. Otherwise it holds as long as no node forgets its counters.
 func WithFencing() Option { return option(func(s *settings) { s.fencing = true }) }
 
-// Fence returns the fencing token, which orders the locks on a name: see WithFencing. It is constant
-// during the hold, also across Detach and Resume. It is 0 without WithFencing. See AcceptFence for its
-// use by a resource.
-func (lk *Lock) Fence() int64 { return lk.fence }
-
-// fillFencedAcquire fills in the request of a fenced acquisition.
-func (lk *Lock) fillFencedAcquire(r *command.Request) {
-	lk.args.SetCounters(lk.l.set.clustered)
-	command.NewFencedAcquire(r, &lk.args, lk.opts.ttl, lk.l.set.maxTTL, lk.l.set.hint(), lk.l.set.clamp())
-}
-
 // resolveFence determines the fence of an attempt that a majority granted. If the majority's
 // counters differ, the nodes that granted are asked to raise them, each only while it still holds
 // our token (docs/dev/rules.md rule 12). The validity is checked again afterwards (docs/dev/hazards.md
 // H94).
-func (lk *Lock) resolveFence(ctx context.Context, until clock.Instant) error {
+func (a attempt) resolveFence(ctx context.Context, until clock.Instant) error {
 	var few [9]int64
 	counted := few[:0]
-	lk.keys.acquire.View(func(s *vote.Ballots) { counted = s.AppendFences(counted) })
+	a.lk.keys.acquire.View(func(s *vote.Ballots) { counted = s.AppendFences(counted) })
 	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
-	lk.fence = fence
+	a.lk.fence = fence
 	if agreed {
 		return nil
 	}
-	lk.keys.confirmed = true
-	return lk.confirm(ctx, until, slices.Clone(counted))
+	a.lk.keys.confirmed = true
+	return a.confirm(ctx, until, slices.Clone(counted))
 }
 
 // confirm asks the nodes that granted with a smaller count to raise their counters.
-func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
-	r := lk.l.group.New(&noEvents, nil, lk.hold.Names)
-	command.NewConfirm(&r.Request, &lk.args, lk.fence)
-	r.Start = lk.l.now()
+func (a attempt) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
+	r := a.l.group.New(&noEvents, nil, a.names)
+	command.NewConfirm(&r.Request, &a.lk.args, a.lk.fence)
+	r.Start = a.l.now()
 	r.Request.NotAfter = until
-	r.Arm(lk.l.set.timeout(lk.opts.ttl))
-	lk.l.group.NoteBegan(r)
+	r.Arm(a.l.set.timeout(a.lk.opts.ttl))
+	a.l.group.NoteBegan(r)
 	r.Send(func(node int) (command.Reply, bool) {
 		switch counted[node] {
-		case lk.fence:
+		case a.lk.fence:
 			return command.Reply{Outcome: command.Granted, NotSent: true}, true
 		case 0:
 			return command.Reply{Outcome: command.Failed, NotSent: true, Err: errNoGrant}, true
@@ -88,7 +77,7 @@ func (lk *Lock) confirm(ctx context.Context, until clock.Instant, counted []int6
 	if in && !r.Won() {
 		return withOp("acquire", votesError(r, confirmReason(r)))
 	}
-	return lk.checkWon(ctx, until, lk.l.now())
+	return a.checkWon(ctx, until, a.l.now())
 }
 
 // errNoGrant is the error in the votes of nodes that a confirmation does not concern.

@@ -113,7 +113,7 @@ func TestALossIsNotDelayedByALaterTimer(t *testing.T) {
 	inFakes(t, 3, func(t *testing.T, _ []*fakeNode, l *Locker) {
 		k := take(t, l, "a", 30*time.Second)
 		ctx := k.Context()
-		k.markLost(nil)
+		disown(k)
 		k.checked(&vote.Round{Start: l.now()}, k.lease.Ends()-1)
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)

@@ -65,7 +65,7 @@ func (a *acquisition) describeHolders(ctx context.Context, attempt *Lock, err er
 	case e.blockedBy(ErrForeignKey):
 		e.Reason = ErrForeignKey
 	}
-	a.l.markOwn(e)
+	a.markOwn(e)
 	return seen, e
 }
 
@@ -81,8 +81,8 @@ func (q *holderQuery) failure(s *vote.Ballots, e *QuorumError, names int) verdic
 
 // markOwn marks the holder that is a lock of this Locker: a caller that locks twice must not look for
 // another client.
-func (l *Locker) markOwn(e *QuorumError) {
-	lk := l.holderHere(e.Names)
+func (a *acquisition) markOwn(e *QuorumError) {
+	lk := a.holderHere()
 	if lk == nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (a *acquisition) queryHolders(lost *QuorumError) *holderQuery {
 	q.round = a.l.readRound(&noEvents, nil, a.names, args)
 	timeout := a.l.set.timeout(a.ttl)
 	if q.Brief() { // as after a tie: see package vote, group.go
-		timeout = min(timeout, a.l.notAwaitedTimeout(q.votes, lost.refusalsTook(), a.patient))
+		timeout = min(timeout, a.notAwaitedTimeout(q.votes, lost.refusalsTook()))
 	}
 	q.round.Rule, q.round.Enough = vote.AfterAll, q.enough
 	q.round.Arm(timeout)
@@ -138,11 +138,11 @@ func (a *acquisition) queryHolders(lost *QuorumError) *holderQuery {
 }
 
 // notAwaitedTimeout returns how long to wait for nodes that had not answered, as after a tie.
-func (l *Locker) notAwaitedTimeout(votes []Vote, took time.Duration, patient bool) time.Duration {
+func (a *acquisition) notAwaitedTimeout(votes []Vote, took time.Duration) time.Duration {
 	d := vote.TieTimeout(took)
 	for i := range votes {
-		if patient && votes[i].notAwaited() {
-			d = max(d, l.group.Patience(i))
+		if a.patient && votes[i].notAwaited() {
+			d = max(d, a.l.group.Patience(i))
 		}
 	}
 	return d

@@ -53,7 +53,7 @@ func lose(a *acquisition) (*Lock, error) {
 		return nil, err
 	}
 	k.keys.acquire.Send(nil).Settle()
-	_, err = a.finishAttempt(bg, k)
+	_, err = (attempt{a, k}).finish(bg)
 	return k, err
 }
 

@@ -139,3 +139,35 @@ func (l *Locker) Healthy(ctx context.Context) error {
 	}
 	return faultError(r)
 }
+
+// inspectRound makes a round that reads the keys for information only: it counts for no lock.
+func (l *Locker) inspectRound(events *vote.Events, owner any, names []string) *vote.Round {
+	t := &command.LockArgs{}
+	t.Set(l.set.keys(names), "")
+	r := l.readRound(events, owner, names, t)
+	r.Request.Informational = true
+	return r
+}
+
+func (l *Locker) readRound(events *vote.Events, owner any, names []string, t *command.LockArgs) *vote.Round {
+	r := l.group.NewReading(events, owner, names)
+	command.NewInspect(&r.Request, t)
+	r.Start = l.now()
+	return r
+}
+
+// runRound sends a round and waits for its decision, or until ctx ends.
+func (l *Locker) runRound(ctx context.Context, r *vote.Round, timeout time.Duration) error {
+	if ctx.Err() != nil {
+		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: errNoAttempt}
+	}
+	r.Arm(timeout)
+	r.Send(nil).Settle()
+	if !r.Wait(ctx.Done()) {
+		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: votesError(r, ErrNoQuorum)}
+	}
+	return nil
+}
+
+// noEvents is for a round whose owner only waits for the decision.
+var noEvents vote.Events

@@ -1,18 +1,17 @@
 package redlock
 
 import (
-	"fmt"
-	"io"
-	"os"
+	"cmp"
+	"context"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/env"
 	"github.com/quorumlock/go-redlock/internal/guard"
-	"github.com/quorumlock/go-redlock/internal/nodelist"
-	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -25,18 +24,16 @@ import (
 // them sends requests. A Locker that holds no lock has no goroutine of its own. The methods of the
 // zero Locker, including Close, return ErrClosed.
 type Locker struct {
-	nodes     []command.Voter // they belong to this Locker, and end with it
-	set       settings
-	guard     *guard.Settings          // nil without the restart guard
-	group     *vote.Group              // the nodes as voters
-	clustered bool                     // at least one node is a Redis Cluster
-	timers    *timer.Queue             // node timeouts and ends of held locks
-	waiting   *waiting.Table           // waiters and holders of this process, by name
-	reporter  *reporter                // nil without traces and without a logger
-	ends      *background.Queue[*Lock] // of locks whose time is over and that have contexts or shares
-	undos     *background.Queue[*Lock] // of locks that the library ended
-	holdLog   *report.Held             // nil without a logger
-	asking    atomic.Int32             // queries for the holders after locks that were lost
+	nodes    []command.Voter // they belong to this Locker, and end with it
+	set      settings
+	guard    *guard.Settings          // nil without the restart guard
+	group    *vote.Group              // the nodes as voters
+	timers   *timer.Queue             // node timeouts and ends of held locks
+	waiting  *waiting.Table           // waiters and holders of this process, by name
+	reporter *reporter                // nil without traces and without a logger
+	ends     *background.Queue[*Lock] // of locks whose time is over and that have contexts or shares
+	undos    *background.Queue[*Lock] // of locks that the library ended: each stays registered until its undo was answered
+	holdLog  *report.Held             // nil without a logger
 
 	registry registry      // its locks
 	closed   chan struct{} // closed when the nodes are; not sync.Once, for the reason at releaseCall
@@ -93,127 +90,18 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 	l.group = newGroup(l, voting)
 	l.waiting = newWaitTable(l)
 	l.ends = background.NewPool((*Lock).onDue)
-	l.undos = background.NewQueue(0, (*Lock).undoEnded)
+	l.undos = background.NewQueue(0, func(lk *Lock) {
+		lk.startUndo()
+		lk.askSuccessor()
+	})
 	if set.logger != nil {
 		l.holdLog = report.NewHeld(l.reporter.Reporter, nodeNames(nodes))
 		l.timers.OnPause = l.notePause
 	}
-	post(l.reporter, l.traces().Opened, l)
-	return l, nil
-}
-
-// Open makes a Locker and a pool.Node for each URL (see pool.ParseURL). Open dials in the background, so
-// an unreachable node is not an error. Errors match ErrInvalid. They identify a wrong URL by its
-// position, counted from 1, and show no password.
-func Open(urls []string, opts ...Option) (*Locker, error) {
-	set, wrong := settingsOf(opts)
-	configs, err := parseAll(urls, set)
-	if err := joinInvalid(wrong, err); err != nil {
-		return nil, err // nothing has been dialled yet
-	}
-	nodes := make([]*pool.Node, 0, len(urls))
-	for _, cfg := range configs {
-		n, err := pool.Open(cfg)
-		if err != nil {
-			return nil, oneline.Join(invalid("%w", err), closeAll(nodes))
-		}
-		nodes = append(nodes, n)
-	}
-	l, err := New(nodes, opts...)
-	if err != nil {
-		return nil, oneline.Join(err, closeAll(nodes))
+	if l.reporter != nil {
+		post(l.reporter, l.reporter.hooks.Opened, l)
 	}
 	return l, nil
-}
-
-// OpenEnv is Open with the settings of the environment, which are those of the command. The variables
-// are REDLOCK_NODES (URLs, separated by commas) or REDLOCK_NODES_FILE (a file with the list, or with one
-// URL per line), REDLOCK_PREFIX (WithKeyPrefix) and REDLOCK_GUARD (WithRestartGuard, such as "30s"). The
-// opts come after them. Other than the command, a program reads URLs of Sentinels and Clusters only if it imports their
-// packages: see pool.ParseURL. Errors match ErrInvalid, and show no password.
-func OpenEnv(opts ...Option) (*Locker, error) {
-	urls, err := env.ReadNodes(os.Getenv)
-	guard, wrong := env.ReadGuard(os.Getenv)
-	if err := oneline.Join(err, wrong); err != nil {
-		return nil, invalid("%w", err)
-	}
-	given := []Option{WithKeyPrefix(os.Getenv(env.Prefix))}
-	if guard != 0 {
-		given = append(given, WithRestartGuard(guard))
-	}
-	return Open(urls, append(given, opts...)...)
-}
-
-// parseAll parses the URLs. Its error identifies wrong URLs by position, because they may contain
-// passwords.
-func parseAll(urls []string, set settings) ([]pool.Config, error) {
-	list := make([]pool.Config, 0, len(urls))
-	encrypted := false
-	var errs []error
-	for i, u := range urls {
-		cfg, err := pool.ParseURL(u)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("URL %d of %d: %w", i+1, len(urls), err))
-		}
-		cfg.Clock, cfg.Logger = set.clock, set.logger
-		if cfg.TLS != nil {
-			encrypted = true
-			set.encrypt(&cfg)
-		}
-		list = append(list, cfg)
-	}
-	switch {
-	case errs != nil:
-		return nil, invalid("%w", oneline.Join(errs...))
-	case set.tls != nil && !encrypted:
-		return nil, invalid("WithTLSConfig: no URL has the scheme rediss")
-	}
-	if len(list) == 0 {
-		return nil, errNoNodes
-	}
-	names, err := nodelist.Names(list)
-	if err != nil {
-		return nil, invalid("%w", err)
-	}
-	return list, set.checkUnsafe(names)
-}
-
-var errNoNodes = invalid("no nodes: at least one is needed, usually 3 or 5")
-
-func closeAll[N io.Closer](nodes []N) error {
-	var errs []error
-	for _, n := range nodes {
-		errs = append(errs, n.Close())
-	}
-	return oneline.Join(errs...)
-}
-
-func checkNodes(nodes []command.Voter) error {
-	if len(nodes) == 0 {
-		return errNoNodes
-	}
-	if err := nodelist.CheckNumber(len(nodes)); err != nil {
-		return invalid("%w", err)
-	}
-	seen := make(map[string]bool, len(nodes))
-	for i, n := range nodes {
-		switch {
-		case n == nil:
-			return invalid("node %d of %d is nil", i+1, len(nodes))
-		case seen[n.Name()]:
-			return invalid("node %s is listed twice", n.Name())
-		}
-		seen[n.Name()] = true
-	}
-	return nil
-}
-
-func nodeNames(nodes []command.Voter) []string {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.Name()
-	}
-	return names
 }
 
 func (l *Locker) now() clock.Instant { return l.set.clock.Now() }
@@ -221,10 +109,168 @@ func (l *Locker) now() clock.Instant { return l.set.clock.Now() }
 // isClosed reports whether the Locker was closed. The zero Locker counts as closed.
 func (l *Locker) isClosed() bool { return l.registry.isClosed() }
 
-// newWaitTable makes the table of the Locker's waiters and holders.
-func newWaitTable(l *Locker) *waiting.Table {
-	return waiting.NewTable(waiting.Config{
-		Nodes: l.group.Nodes, Clock: l.set.clock, Timers: l.timers, Prefix: l.set.prefix, Backoff: l.set.backoff,
-		PollTimeout: l.set.readTimeout(), OutageLeft: quarantineLeft, Closing: l.registry.closing, ErrClosed: ErrClosed,
+// String describes the Locker by the names of its nodes.
+func (l *Locker) String() string {
+	return "locker over " + quoted(nodeNames(l.nodes))
+}
+
+// GoString returns String, so that %#v shows no field that changes concurrently.
+func (l *Locker) GoString() string { return l.String() }
+
+// HeldLock describes a lock that a Locker holds.
+type HeldLock struct {
+	Names      []string      // sorted
+	ID         string        // Lock.ID
+	Since      time.Time     // the start of the acquisition, or of Resume
+	Remaining  time.Duration // Lock.Remaining
+	Fence      int64         // Lock.Fence
+	AutoExtend bool          // WithAutoExtend
+}
+
+// Held returns the locks that this Locker holds now, the oldest first, for a status page or a log. Locks
+// that are equally old come in the order of their IDs. It leaves out shares, and locks that are being
+// acquired or released. It needs no network. The result belongs to the caller.
+func (l *Locker) Held() []HeldLock {
+	if l.registry.closing == nil {
+		return nil // the zero Locker
+	}
+	var held []HeldLock
+	now, wall := l.now(), time.UnixMicro(l.set.wall())
+	for _, lk := range l.registry.all() {
+		left := lk.Remaining()
+		if left <= 0 { // it is being acquired, or has ended
+			continue
+		}
+		held = append(held, HeldLock{
+			Names: lk.Names(), ID: lk.ID(), Since: wall.Add(-now.Sub(lk.holder.Began)), Remaining: left, Fence: lk.Fence(),
+			AutoExtend: lk.lease.Terms.AutoExtend,
+		})
+	}
+	slices.SortFunc(held, func(a, b HeldLock) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+	return held
+}
+
+// Stats is the present state of a Locker, for metrics and status pages.
+type Stats struct {
+	// Held is how many locks are held. It counts no shares, and no locks that are being acquired or
+	// released.
+	Held int
+	// Waiting is how many calls of Acquire, AcquireAll, Do and Lead wait: for other requests of the
+	// Locker, for a holder, or for the nodes.
+	Waiting int
+	// Nodes are the Locker's nodes, in its order. It is empty from the call of Close on.
+	Nodes []NodeStats
+}
+
+// NodeStats is the present state of a node, as a Locker sees it.
+type NodeStats struct {
+	Node string
+	// Err is why the node does not vote, or nil if it votes. It matches ErrUnfit if the server is
+	// unfit, and is a *QuarantineError in a quarantine.
+	//
+	// It says what is known without asking the server. A server that stops answering is noticed by
+	// the next request or health check. A quarantine, or another reason of the restart guard, is
+	// known from the first acquisition on. After an acquisition that the server answered by an error,
+	// Err is that error until the server answers another one by a vote, or is dialled again.
+	Err error
+}
+
+// Stats returns what the Locker holds and what waits now. It counts locks and calls, and not events,
+// so it is right also after hooks of Trace were dropped. The numbers are read one after another, and
+// may be of slightly different instants.
+//
+// It needs no network and never waits for it. It takes time in proportion to the number of locks. It
+// is safe for concurrent use. The zero Locker has the zero Stats. Held lists the locks.
+func (l *Locker) Stats() Stats {
+	if l.registry.closing == nil {
+		return Stats{}
+	}
+	s := Stats{Waiting: int(l.waits.Load())}
+	now := l.now()
+	for _, lk := range l.registry.all() {
+		if lk.remaining(now) > 0 {
+			s.Held++
+		}
+	}
+	if l.isClosed() {
+		return s
+	}
+	for _, n := range l.nodes {
+		s.Nodes = append(s.Nodes, NodeStats{n.Name(), n.WhyNotVoting()})
+	}
+	return s
+}
+
+// join takes the nodes over, all or none.
+func (l *Locker) join() error {
+	waiters, servers := any(command.WaitersChannel(l.set.prefix)), command.NewServers()
+	for i, n := range l.nodes {
+		err := n.Join(&command.Membership{
+			Clock: l.set.clock, Guard: l.guard, WaitersChannel: waiters, Unsafe: l.set.votesUnfit(n.Name()), Servers: servers,
+		})
+		if err != nil {
+			for _, taken := range l.nodes[:i] {
+				taken.Leave()
+			}
+			return invalid("node %s (%v): %w", n.Name(), n, err)
+		}
+	}
+	return nil
+}
+
+// notePause has the log say once that the process did not run, if that was long for some lock.
+func (l *Locker) notePause(p timer.Pause) {
+	l.holdLog.Paused(p, func() (locks int) {
+		for _, lk := range l.registry.all() {
+			if lease.LongPause(p.For(), lk.opts.ttl) {
+				locks++
+			}
+		}
+		return locks
 	})
+}
+
+// Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
+// fail with ErrClosed, and nothing is acquired any more. The contexts of Lead end at once, with cause
+// ErrClosed, because a leader does not end by itself. Close then waits for the other holders to release
+// their locks, and for the nodes to delete the keys of locks that have ended.
+//
+// The contexts of Do, Acquire and Resume end when ctx ends, with cause ErrClosed. If ctx has a deadline,
+// they end before it, so that the holders have time to release. That is the node timeout, or WithStopMargin
+// if that is longer, but at most a quarter of the time that was left when Close was called. Automatic
+// extensions continue until then, also those of Lead. If ctx never ends, Close waits for as long as the
+// holders take.
+//
+// Close waits for the node timeout at most until the log has the line of each lock that was lost.
+//
+// Close does not wait long for a minority of unreachable or frozen nodes. If a quorum has confirmed
+// a release, or an attempt never became a lock, the other nodes get a limited time. It is the sum
+// of their hard timeout and dial timeout (pool.Config, 10 s by default), from when their commands
+// were submitted. Close waits for an unconfirmed release until its keys have expired. The error
+// matches ErrKeysLeft if keys are left to expire by their TTL.
+//
+// Unlike Release, Close returns when ctx ends, because holders may take any time. Locks still held then
+// are not released. They expire by their TTL. The error names a few of them ([Locker.Held] has all), and
+// matches the cause of ctx.
+// If ctx had ended before Close was called, pending deletions get the node timeout. Finally Close closes
+// the nodes.
+//
+// Close may be called more than once, also concurrently. The call that ends first closes the nodes. It ends
+// the others, and all return its error.
+func (l *Locker) Close(ctx context.Context) error {
+	if l.registry.closing == nil { // not made by New
+		return ErrClosed
+	}
+	c := &closing{l: l, ctx: ctx, began: l.now()}
+	if ctx.Err() != nil {
+		c.grace = l.set.readTimeout()
+	}
+	l.registry.close()
+	c.await()
+	if cause := context.Cause(ctx); l.registry.finish() {
+		l.closeErr = c.result(cause)
+		close(l.closed)
+	}
+	<-l.closed
+	return l.closeErr
 }

@@ -1,6 +1,8 @@
 package redlock
 
-import "time"
+import (
+	"time"
+)
 
 // LockOption is an option of one acquisition. The defaults suit most callers. If an option is out
 // of bounds or conflicts with another, the acquisition sends nothing and returns an error that
@@ -28,15 +30,6 @@ type lockSettings struct {
 	stopMargin   time.Duration
 	ifExtended   time.Duration // the progress of WithDefaults, for a lock that is extended
 	err          error         // for options that are out of bounds
-}
-
-// holdOptions are the options that a Lock keeps besides those of its lease. They are constant.
-type holdOptions struct {
-	ttl           time.Duration // as acquired; automatic extensions ask for it
-	minHold       time.Duration
-	asyncRelease  bool
-	boundToCaller bool // the lock's context ends with the caller's; for Do and Lead
-	leads         bool // of Lead: Close ends the context at once
 }
 
 // minDuration is the least duration of an option. A shorter one is a number without a unit, which Go

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/internal/timer"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // LossReason is why a lock ended under its holder, as a word for metrics and JSON.
@@ -151,35 +152,23 @@ func (e *LostError) sentinel() error {
 }
 
 // lostBy returns the error about an end as it is now, with the names of this handle.
-func (lk *Lock) lostBy(end *lockEnd) *LostError {
-	now := lk.l.now()
+func (h *hold) lostBy(end *lockEnd) *LostError {
+	now := h.l.now()
 	return &LostError{
-		Names: lk.hold.Names, Reason: end.reason, Votes: end.votes, Paused: end.paused, Confirmed: end.wall,
+		Names: h.holder.Names, Reason: end.reason, Votes: end.votes, Paused: end.paused, Confirmed: end.wall,
 		For: max(0, now.Sub(end.over)), Overlap: max(0, now.Sub(end.confirmed)), Holder: end.holder.Load(), end: end,
 	}
 }
 
-// notePause has the log say once that the process did not run, if that was long for some lock.
-func (l *Locker) notePause(p timer.Pause) {
-	l.holdLog.Paused(p, func() (locks int) {
-		for _, lk := range l.registry.all() {
-			if lease.LongPause(p.For(), lk.opts.ttl) {
-				locks++
-			}
-		}
-		return locks
-	})
-}
-
 // loss returns why the lock ends now under its holder. The log has a pause of the process first.
-func (lk *Lock) loss() *lockEnd {
-	pause := lk.l.timers.LastPause()
-	lk.l.notePause(pause)
-	lk.mu.Lock()
-	pause.Until = min(pause.Until, lk.lease.Ends()) // what came after the end did not cause it
-	why, votes := lk.lease.Loss(pause.From, pause.Until), lk.lossVotesLocked()
-	lk.mu.Unlock()
-	end := lk.endBy(why)
+func (h *hold) loss() *lockEnd {
+	pause := h.l.timers.LastPause()
+	h.l.notePause(pause)
+	h.mu.Lock()
+	pause.Until = min(pause.Until, h.lease.Ends()) // what came after the end did not cause it
+	why, votes := h.lease.Loss(pause.From, pause.Until), h.extending.lossVotes()
+	h.mu.Unlock()
+	end := h.endBy(why)
 	switch why {
 	case lease.Gone, lease.NoQuorum:
 		end.votes = votes
@@ -192,39 +181,87 @@ func (lk *Lock) loss() *lockEnd {
 }
 
 // endBy returns the end of the lock by a loss.
-func (lk *Lock) endBy(why lease.Loss) *lockEnd {
-	root := lk.root() // only its extensions confirm the lease of a share
-	root.mu.Lock()
-	end := &lockEnd{reason: LossReason(why.String()), began: lk.hold.Began, confirmed: root.lease.Confirmed()}
-	root.mu.Unlock()
-	lk.mu.Lock()
-	end.over = lk.lease.Ends()
-	lk.mu.Unlock()
-	end.wall = time.UnixMicro(lk.l.set.wall()).Add(-lk.l.now().Sub(end.confirmed))
+func (h *hold) endBy(why lease.Loss) *lockEnd {
+	keeper := h.keeper() // only its extensions confirm the lease of a share
+	keeper.mu.Lock()
+	end := &lockEnd{reason: LossReason(why.String()), began: h.holder.Began, confirmed: keeper.lease.Confirmed()}
+	keeper.mu.Unlock()
+	h.mu.Lock()
+	end.over = h.lease.Ends()
+	h.mu.Unlock()
+	end.wall = time.UnixMicro(h.l.set.wall()).Add(-h.l.now().Sub(end.confirmed))
 	return end
 }
 
 // named returns the reason of an end as the error of a call: with the lock's names, and as of now.
-func (lk *Lock) named(cause error) error {
+func (h *hold) named(cause error) error {
 	var lost *LostError
 	if errors.As(cause, &lost) && lost.end != nil {
-		return lk.lostBy(lost.end)
+		return h.lostBy(lost.end)
 	}
-	return fmt.Errorf("%w: %s", cause, quoted(lk.hold.Names))
+	return fmt.Errorf("%w: %s", cause, quoted(h.holder.Names))
 }
 
-// Err returns nil while the lock is valid and has not ended its context, and afterwards the reason. It
-// matches what context.Cause returns for Lock.Context, and a *LostError is as of now. So after Release
-// it matches ErrReleased, whatever Release returned. If the context of the caller of Do has ended, and
-// not the lock, it is nil. It needs no network, and is safe for concurrent use.
-//
-// Join it to the error of work that the end of the lock may have cut short: that error often is no more
-// than context.Canceled.
-func (lk *Lock) Err() error {
-	lk.applyDue()
-	cause := lk.contextCause()
-	if cause == nil {
-		return nil
+// endError returns why a handle has ended, as the error of a later call.
+func (h *hold) endError() error {
+	h.mu.Lock()
+	cause := h.cause
+	h.mu.Unlock()
+	return h.named(cause)
+}
+
+// lost returns why the lock has ended under its holder, or nil.
+func (h *hold) lost() (lost *LostError) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	errors.As(h.cause, &lost)
+	return lost
+}
+
+// maxAsking bounds how many locks that were lost are asked about at a time: all locks of a process may
+// be lost together.
+const maxAsking = 64
+
+// askSuccessor asks the nodes who holds the names of a lock that was lost, and logs the loss when they
+// have answered. It follows the undo, so the answers do not show the lock itself. It waits for nothing,
+// and needs no goroutine.
+func (h *hold) askSuccessor() {
+	lost := h.lost()
+	if lost == nil || !lost.end.asks {
+		return
 	}
-	return lk.named(cause)
+	l := h.l
+	if l.registry.asking.Add(1) > maxAsking {
+		l.reporter.lost(h, lost)
+		l.registry.asked()
+		return
+	}
+	r := l.inspectRound(&successorEvents, h, h.holder.Names)
+	r.Rule = vote.AfterAll
+	r.Arm(l.set.readTimeout())
+	r.Send(nil).Settle()
+}
+
+// successorEvents are the events of that query; its owner is the Lock.
+var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
+	lk := r.Owner.(*hold)
+	lost := *lk.lost()
+	lost.Holder = successorIn(r, lk.args.Token())
+	lost.end.holder.Store(lost.Holder)
+	lk.l.reporter.lost(lk, &lost)
+	lk.l.registry.asked()
+}}
+
+// successorIn returns the holder that a query about a lost token found: of several, the one whose keys are kept longest. It
+// returns nil if no other token is on a quorum.
+func successorIn(r *vote.Round, lost string) (found *HeldError) {
+	r.View(func(s *vote.Ballots) {
+		for name := range r.Names {
+			token, kept := quorumHolder(s, name)
+			if token != "" && token != lost && (found == nil || command.Outlasts(kept, found.Remaining)) {
+				found = &HeldError{Owner: command.Owner(token), ID: command.ID(token), Remaining: kept}
+			}
+		}
+	})
+	return found
 }

@@ -1,10 +1,9 @@
 package redlock
 
 import (
-	"slices"
-	"time"
-
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // Outcome is a node's vote.
@@ -21,32 +20,19 @@ const (
 // String returns "unknown", "granted", "refused" or "failed".
 func (o Outcome) String() string { return command.Outcome(o).String() }
 
-// clustered reports whether any of the nodes is a Redis Cluster.
-func clustered(nodes []command.Voter) bool {
-	return slices.ContainsFunc(nodes, func(n command.Voter) bool { return n.Kind().Cluster })
+// newGroup makes the group of nodes whose votes decide for the Locker.
+func newGroup(l *Locker, nodes []command.Node) *vote.Group {
+	g := &vote.Group{Nodes: nodes, Clock: l.set.clock, Timers: l.timers}
+	if l.reporter != nil {
+		g.OnAnswer = l.reporter.vote
+	}
+	return vote.NewGroup(g)
 }
 
-// recovery returns the longest NodeKind.Recovery of all nodes.
-func recovery(nodes []command.Voter) (longest time.Duration) {
-	for _, n := range nodes {
-		longest = max(longest, n.Kind().Recovery)
-	}
-	return longest
-}
-
-// join takes the nodes over, all or none.
-func (l *Locker) join() error {
-	waiters, servers := any(command.WaitersChannel(l.set.prefix)), command.NewServers()
-	for i, n := range l.nodes {
-		err := n.Join(&command.Membership{
-			Clock: l.set.clock, Guard: l.guard, WaitersChannel: waiters, Unsafe: l.set.votesUnfit(n.Name()), Servers: servers,
-		})
-		if err != nil {
-			for _, taken := range l.nodes[:i] {
-				taken.Leave()
-			}
-			return invalid("node %s (%v): %w", n.Name(), n, err)
-		}
-	}
-	return nil
+// newWaitTable makes the table of the Locker's waiters and holders.
+func newWaitTable(l *Locker) *waiting.Table {
+	return waiting.NewTable(waiting.Config{
+		Nodes: l.group.Nodes, Clock: l.set.clock, Timers: l.timers, Prefix: l.set.prefix, Backoff: l.set.backoff,
+		PollTimeout: l.set.readTimeout(), OutageLeft: quarantineLeft, Closing: l.registry.closing, ErrClosed: ErrClosed,
+	})
 }

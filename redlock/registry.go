@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/signal"
@@ -13,6 +14,7 @@ import (
 // detached, or Close gave it up. Its methods are safe for concurrent use. The zero registry is closed.
 type registry struct {
 	closing chan struct{} // closed by close
+	asking  atomic.Int32  // queries for the holders of names that were lost, which Close waits for
 
 	mu        sync.Mutex       // guards the fields below; nothing is called under it
 	locks     map[string]*Lock // by token: in acquisition, held, or being undone
@@ -139,4 +141,18 @@ func (r *registry) leftover() leftover {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.left
+}
+
+// asked records the end of a query for the holder of a lost name.
+func (r *registry) asked() {
+	r.asking.Add(-1)
+	r.wake()
+}
+
+// named adds the names to the ErrClosed of this Locker. Another one's may be the cause of a context.
+func (r *registry) named(err error, names []string) error {
+	if err == ErrClosed && r.isClosed() { //nolint:errorlint // an error around it has the names
+		return closedError(names)
+	}
+	return err
 }

@@ -46,7 +46,7 @@ func endsAt(t *testing.T, fl *testbed, l *Locker, k *Lock, at clock.Instant) {
 	w := gets(t, next)
 	require.NotEqual(t, k.Token(), w.k.Token())
 	require.NoError(t, w.k.Release(bg))
-	fl.releasedEverywhere(k.hold.Names[0])
+	fl.releasedEverywhere(k.holder.Names[0])
 }
 
 // A lock of Do ends with the user's context. Its end must not run the user's code on the goroutine

@@ -89,7 +89,7 @@ func TestAnEndedOuterLockDoesNotCount(t *testing.T) {
 				require.NoError(t, end(fl, k))
 				again, err := l.Acquire(ctx, "a", time.Second, WithShared())
 				require.NoError(t, err)
-				require.Nil(t, again.family.shareOf, "a lock of its own")
+				require.Nil(t, again.outer, "a lock of its own")
 				require.NotEqual(t, k.Token(), again.Token())
 				require.NoError(t, again.Release(bg))
 			})

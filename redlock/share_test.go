@@ -18,9 +18,9 @@ import (
 // shared acquires a share of the lock k.
 func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 	t.Helper()
-	s, err := k.l.Acquire(k.Context(), k.hold.Names[0], 100*time.Millisecond, append(opts, WithShared())...)
+	s, err := k.l.Acquire(k.Context(), k.holder.Names[0], 100*time.Millisecond, append(opts, WithShared())...)
 	require.NoError(t, err)
-	require.NotNil(t, s.family.shareOf)
+	require.NotNil(t, s.outer)
 	return s
 }
 
@@ -182,7 +182,7 @@ func TestAShareIsNotTakenOfALockThatEndsMeanwhile(t *testing.T) {
 				s, err := l.Acquire(ctx, "a", time.Second, WithShared())
 				switch {
 				case err != nil:
-				case s.family.shareOf != nil && s.Remaining() > 0:
+				case s.outer != nil && s.Remaining() > 0:
 					err = errShared
 				default:
 					_ = s.Release(ctx)

@@ -27,6 +27,9 @@ type Terms struct {
 	Progress time.Duration
 }
 
+// Suffices reports whether a validity is of use. Otherwise the context would end at once.
+func (t *Terms) Suffices(left time.Duration) bool { return left > t.StopMargin }
+
 // Lease is the validity of one lock. It has not begun before Begin.
 type Lease struct {
 	Terms Terms

@@ -34,16 +34,14 @@ func New(logger *slog.Logger) *Reporter {
 func (r *Reporter) Run(hook func()) { r.add(r.hooks, hook) }
 
 // Warn queues a line.
-func (r *Reporter) Warn(msg string, args ...any) {
-	if r.logger != nil {
-		r.add(r.lines, func() { r.logger.Warn("redlock: "+msg, args...) })
-	}
-}
+func (r *Reporter) Warn(msg string, args ...any) { r.line((*slog.Logger).Warn, msg, args) }
 
 // Info queues a line.
-func (r *Reporter) Info(msg string, args ...any) {
+func (r *Reporter) Info(msg string, args ...any) { r.line((*slog.Logger).Info, msg, args) }
+
+func (r *Reporter) line(write func(l *slog.Logger, msg string, args ...any), msg string, args []any) {
 	if r.logger != nil {
-		r.add(r.lines, func() { r.logger.Info("redlock: "+msg, args...) })
+		r.add(r.lines, func() { write(r.logger, "redlock: "+msg, args...) })
 	}
 }
 

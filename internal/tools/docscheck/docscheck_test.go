@@ -195,7 +195,7 @@ var ErrLost = errors.New("redlock: lock " + "lost")
 var errOwn = errors.New("is not exported")
 
 func f() {
-	d.warn("a node does not vote", "node", n)
+	d.Warn("a node does not vote", "node", n)
 	return fmt.Errorf("%w: for %d%% of %v: "+remedy+other(), ErrLost, 1, 2)
 }
 `

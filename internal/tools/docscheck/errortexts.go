@@ -19,7 +19,7 @@ const errorPage = "docs/errors.md"
 
 // errorSources are the folders whose texts users see.
 var errorSources = []string{
-	"redlock", "pool", "pool/sentinel", "pool/cluster", "internal/node", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/pubsub", "internal/server", "internal/session",
+	"redlock", "internal/report", "pool", "pool/sentinel", "pool/cluster", "internal/node", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/pubsub", "internal/server", "internal/session",
 	"internal/transport", "internal/env", "internal/claim", "internal/nodelist", "cmd/redlock",
 	"cmd/redlock/internal/process", "cmd/redlock/internal/cli", "cmd/redlock/internal/query", "cmd/redlock/internal/watch",
 	"cmd/redlock/internal/status", "cmd/redlock/internal/list", "cmd/redlock/internal/breaking", "cmd/redlock/internal/request",
@@ -186,7 +186,7 @@ func (r *textReader) visit(n ast.Node) bool {
 func (r *textReader) printed(name string, call *ast.CallExpr) (arg int, prefix string, printed bool) {
 	file := filepath.Base(r.fset.Position(call.Pos()).Filename)
 	switch {
-	case r.folder == "redlock" && slices.Contains([]string{"warn", "info", "report"}, name):
+	case (r.folder == "redlock" || r.folder == "internal/report") && slices.Contains([]string{"Warn", "Info", "fault"}, name):
 		return 0, "redlock: ", true
 	case (strings.HasPrefix(r.folder, "pool") || r.folder == "internal/pubsub" || r.folder == "internal/server") && strings.EqualFold(name, "log"):
 		return 0, "redlock node: ", true

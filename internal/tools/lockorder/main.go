@@ -29,7 +29,7 @@ import (
 )
 
 // folders have the mutexes whose order matters: goroutines hold one while they take another.
-var folders = []string{"redlock", "pool", "pool/sentinel", "pool/cluster", "internal/node", "internal/server", "internal/pubsub", "internal/vote", "internal/waiting", "internal/timer", "internal/command"}
+var folders = []string{"redlock", "pool", "pool/sentinel", "pool/cluster", "internal/node", "internal/server", "internal/pubsub", "internal/vote", "internal/waiting", "internal/timer", "internal/command", "internal/report", "internal/background"}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -1,0 +1,157 @@
+package redlock
+
+import (
+	"github.com/quorumlock/go-redlock/internal/lease"
+	"github.com/quorumlock/go-redlock/internal/report"
+	"github.com/quorumlock/go-redlock/internal/vote"
+)
+
+// isHeld reports whether the lock is held. It reads the clock and does not depend on timers.
+func (lk *Lock) isHeld() bool {
+	lk.applyDue()
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	return lk.lease.Held()
+}
+
+// onTimer applies what is due. The end of contexts costs the more, the more users have derived from
+// them or bound to them, and all other ends depend on this goroutine. So another one ends them.
+func (lk *Lock) onTimer() {
+	now := lk.l.now()
+	lk.mu.Lock()
+	endsContexts := (lk.ctx.own != nil || len(lk.family.shares) > 0) && lk.lease.Held() && lk.lease.Over(now)
+	if endsContexts {
+		lk.l.timers.Clear(&lk.timer)
+	}
+	lk.mu.Unlock()
+	if endsContexts {
+		lk.l.ends.Add(lk)
+		return
+	}
+	lk.onDue()
+}
+
+// onDue applies what is due, and sets the timer to what is next.
+func (lk *Lock) onDue() {
+	lk.applyDue()
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	lk.scheduleLocked()
+}
+
+// applyDue does what the clock says is due: it ends the hold or its context, or starts an extension
+// or a repair. The timer calls it, and so does every method that reports the lock's state. Their
+// answer is then right even if no timer has run (docs/dev/hazards.md H24, H62, H107).
+func (lk *Lock) applyDue() {
+	if outer := lk.outer; outer != nil {
+		outer.lock().applyDue() // a share ends with it
+		if cause := outer.lock().contextCause(); cause != nil {
+			lk.cancelOwnContext(cause)
+		}
+	}
+	now := lk.l.now()
+	lk.mu.Lock()
+	due, cause := lk.lease.Due(now), lk.ctx.cause
+	var unsent vote.Unsent
+	switch due {
+	case lease.Repair:
+		unsent = lk.repairLocked()
+	case lease.Extend:
+		_, unsent = lk.extendLocked(lk.opts.ttl, true) // the outcome comes by onDecision
+	}
+	lk.mu.Unlock()
+	unsent.Settle()
+	switch {
+	case due == lease.End:
+		lk.end(lk.lostBy(lk.loss()), undoByLibrary)
+	case cause != nil: // the context or the hold has ended
+		lk.cancelOwnContext(cause)
+	case due == lease.EndContext: // the timer is due too, and sets itself to the end
+		lk.cancelContext(lk.lostBy(lk.loss()))
+	}
+}
+
+// endMode states what happens to the keys when a hold ends.
+type endMode uint8
+
+const (
+	keepKeys endMode = iota
+	undoKeys         // at once, on the goroutine of a caller
+	// By the undo queue: this may be the timers' goroutine, on which all other ends depend.
+	undoByLibrary
+)
+
+// end ends the hold for good. First all shares end, then the context, and only then the keys are
+// undone (docs/dev/hazards.md H113). Before the undo it calls no user code and waits for nothing. It
+// reports whether this call ended the hold.
+func (lk *Lock) end(cause error, keys endMode) bool {
+	now := lk.l.now()
+	lk.mu.Lock()
+	if !lk.lease.Held() {
+		lk.mu.Unlock()
+		return false
+	}
+	lk.cause = cause
+	lk.keys.dropAcquire()
+	had := lk.extending.copies()
+	left := lk.lease.End(now)
+	lk.extending.cancel() // before the undo: a node that may send one again would do so behind it
+	first := lk.ctx.endLocked(cause)
+	own, shares := lk.ctx.own, lk.family.list()
+	if !lk.isShare() {
+		lk.l.group.NoteEnded(lk.args.Token(), keys == keepKeys)
+	}
+	lk.scheduleLocked()
+	lk.mu.Unlock()
+	for _, s := range shares {
+		s.end(cause, keepKeys)
+		s.cancelContext(first) // also if another goroutine ends it
+	}
+	if own != nil {
+		own.end(first)
+	}
+	lk.l.reporter.ended(&lk.hold, cause, now, left)
+	lk.l.holdLog.Changed(had, report.Copies{}, 0, nil)
+	switch {
+	case lk.isShare():
+		outer := lk.outer.lock()
+		outer.mu.Lock()
+		delete(outer.family.shares, lk)
+		outer.mu.Unlock()
+	case keys == undoKeys:
+		lk.startUndo()
+	case keys == undoByLibrary:
+		lk.l.undos.Add(lk)
+	default:
+		lk.l.waiting.Ended(&lk.holder)
+	}
+	return true
+}
+
+// cancelContext ends the context of the lock, those that are bound to it, and those of its shares, but
+// not the handles. Only the first cause counts. What is bound to the lock has ended when it returns, also
+// if another goroutine ends it. It is called for each end, and not for each question.
+func (lk *Lock) cancelContext(cause error) {
+	lk.mu.Lock()
+	cause = lk.ctx.endLocked(cause)
+	own, shares := lk.ctx.own, lk.family.list()
+	lk.mu.Unlock()
+	for _, s := range shares {
+		s.cancelContext(cause)
+	}
+	if own != nil {
+		own.end(cause)
+	}
+}
+
+// cancelOwnContext ends the context of a lock that has ended, or that of a share of one: the goroutine
+// that ends it may not have come so far. It leaves all others to that goroutine.
+func (lk *Lock) cancelOwnContext(cause error) {
+	lk.mu.Lock()
+	cause = lk.ctx.endLocked(cause)
+	own := lk.ctx.own
+	lk.mu.Unlock()
+	if own != nil {
+		own.cancel(cause)
+	}
+}

@@ -1,0 +1,202 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/report"
+	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/pool"
+)
+
+// extension is an extension of a lock that is under way.
+type extension struct {
+	round     *vote.Round
+	hold      *hold
+	auto      bool          // WithAutoExtend asked for it, and not Lock.Extend
+	refused   atomic.Uint64 // the quorum.Nodes that answered that the token does not hold the names
+	failed    atomic.Bool   // a node failed, or did not answer
+	effective bool          // it took effect; readable once applied is closed
+	troubled  bool          // the lock had trouble at the decision
+	applied   chan struct{} // closed when the decision was applied; nil for automatic extensions
+}
+
+// result waits until the outcome was applied to the lock.
+func (x *extension) result(ctx context.Context) error {
+	select {
+	case <-x.applied:
+	case <-ctx.Done():
+		if !x.round.Decided() {
+			return &waitError{op: "extend", names: x.hold.holder.Names, cause: context.Cause(ctx), last: votesError(x.round, ErrNoQuorum)}
+		}
+		<-x.applied
+	}
+	return x.failure()
+}
+
+// failure returns why a decided extension had no effect, or nil if it had.
+func (x *extension) failure() error {
+	if x.effective {
+		return nil
+	}
+	lk, now := x.hold.lock(), x.hold.l.now()
+	lk.mu.Lock()
+	gone, lost := !lk.lease.Held(), !lk.lease.Valid(now)
+	ended, stopped := lk.ctx.cause != nil, lk.stopReasonLocked()
+	lk.mu.Unlock()
+	switch {
+	case gone:
+		return lk.endError()
+	case lost:
+		return lk.lostBy(lk.loss())
+	case x.round.Won() || ended:
+		return stopped
+	}
+	return votesError(x.round, ErrNoQuorum)
+}
+
+// extendEvents are the events of an extension's round; its owner is the extension.
+var extendEvents = vote.Events{
+	OnReply: func(r *vote.Round, node int, rep command.Reply) command.Reply {
+		r.Owner.(*extension).onReply(node, rep)
+		return rep
+	},
+	OnDecision: func(r *vote.Round) { r.Owner.(*extension).onDecision() },
+	OnComplete: func(r *vote.Round) {
+		x := r.Owner.(*extension)
+		x.hold.unregister(r)
+		x.noteMissing()
+		x.noteCopies()
+	},
+}
+
+// onReply counts refusals, also after the decision. If no majority can hold the lock any more, the
+// lock is lost now, whatever other nodes answer. It is marked as lost before the decision is
+// reported.
+func (x *extension) onReply(node int, rep command.Reply) {
+	switch rep.Outcome {
+	case command.Granted:
+	case command.Refused:
+		refused := quorum.Nodes(x.refused.Or(1 << node)).With(node)
+		if quorum.Blocks(len(x.hold.l.nodes), refused.Len()) {
+			x.markLost()
+		}
+	default:
+		x.failed.Store(true)
+	}
+}
+
+// markLost marks the hold as lost. The timer ends it.
+func (x *extension) markLost() {
+	votes := x.votes()
+	x.hold.mu.Lock()
+	defer x.hold.mu.Unlock()
+	x.hold.markLostLocked(votes)
+	x.hold.scheduleLocked()
+}
+
+// votes returns the answers so far. Some of the refusals may not have been counted yet.
+func (x *extension) votes() []Vote {
+	refused, votes := quorum.Nodes(x.refused.Load()), votesError(x.round, nil).Votes
+	for i := range votes {
+		if refused.Has(i) {
+			votes[i].Outcome, votes[i].Err = OutcomeRefused, nil
+		}
+	}
+	return votes
+}
+
+// onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
+// (docs/dev/hazards.md H114).
+func (x *extension) onDecision() {
+	lk, r := x.hold, x.round
+	won := r.Won()
+	until := quorum.Until(r.Start, r.Request.TTL, lk.l.set.drift)
+	lk.mu.Lock()
+	now := lk.l.now() // read under mu: no goroutine has seen a later time and ended the hold
+	x.effective = won && lk.lease.Extended(r.Start, until, now)
+	switch {
+	case x.effective:
+		lk.l.group.NoteDecided(r, until, 0)
+		if lk.extending.copies() == (report.Copies{}) {
+			lk.extending.trouble = nil
+		}
+	case lk.lease.Valid(now):
+		lk.extending.inTrouble().votes = x.votes()
+		if x.auto {
+			lk.lease.ExtendFailed(now)
+		}
+	}
+	x.troubled = lk.extending.trouble != nil
+	early := !won && lk.lease.Remaining(now) < r.Request.TTL/2
+	lk.scheduleLocked()
+	lk.mu.Unlock()
+	if early { // the lock may end before the nodes that are silent have failed
+		x.noteCopies()
+	}
+	lk.l.reporter.extended(x, now)
+	if x.applied != nil {
+		close(x.applied)
+	}
+}
+
+// noteMissing records the nodes on which an extension found no keys of ours, for repair. It is
+// called after all nodes have answered and the decision was applied.
+func (x *extension) noteMissing() {
+	lk := x.hold
+	missing := quorum.Nodes(x.refused.Load())
+	if missing == 0 || !lk.l.set.repair {
+		return
+	}
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if x.effective {
+		lk.lease.Missing(missing, lk.l.now())
+		lk.scheduleLocked()
+	}
+}
+
+// noteCopies records for the log which nodes support the lock, once all have answered an extension, and before that if
+// no quorum has confirmed it in time and half of the validity is over. If all have granted it, that takes four reads.
+func (x *extension) noteCopies() {
+	lk := x.hold
+	log := lk.l.holdLog
+	if log == nil || x.refused.Load() == 0 && !x.failed.Load() && !x.troubled && log.Silent() == 0 {
+		return
+	}
+	var granted, refused, failed quorum.Nodes
+	why := make([]error, len(lk.l.nodes))
+	x.round.View(func(s *vote.Ballots) {
+		for i := range s.ByNode {
+			switch b := &s.ByNode[i]; {
+			case !b.Counted: // it may answer in time
+			case b.Last == command.Granted:
+				granted = granted.With(i)
+			case b.Last == command.Refused:
+				refused = refused.With(i)
+			case errors.Is(b.Err, command.ErrGivenUp), errors.Is(b.Err, pool.ErrClosed): // by this process
+			default:
+				failed, why[i] = failed.With(i), b.Err
+			}
+		}
+	})
+	lk.mu.Lock()
+	if !lk.lease.Valid(lk.l.now()) { // its end has a line of its own
+		lk.mu.Unlock()
+		return
+	}
+	lk.keys.dropAcquire() // which knows the empty nodes
+	had := lk.extending.copies()
+	has := report.Copies{
+		Lacking: had.Lacking&^granted | refused&^lk.keys.empty,
+		Failing: had.Failing&^(granted|refused) | failed,
+	}
+	if has != had {
+		lk.extending.inTrouble().copies = has
+	}
+	lk.mu.Unlock()
+	log.Changed(had, has, granted|refused, why)
+}

@@ -1,0 +1,228 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
+)
+
+// Extend asks the nodes to keep the lock for ttl from now. If a quorum confirms before the
+// current validity ends, the validity is extended. Extend never shortens it. On the nodes
+// it never creates a key that is gone, and never shortens a key's TTL. ttl has the same
+// bounds as in Acquire (ErrInvalid).
+//
+// If Extend fails, the lock stays valid until its current end, unless the error matches
+// ErrLost: a quorum said that the lock is not held, or the validity had ended. ErrNoQuorum
+// means that the caller may try again. After the stop margin has begun (WithStopMargin), or
+// Locker.Close has stopped waiting, the error is the cause of the lock's context, although
+// Remaining may be above 0. If ctx ends first, the error matches its cause, and the extension
+// may still take effect. If the lock had ended before, Extend returns the reason. A share
+// extends the lock that it shares.
+func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := lk.l.set.checkTTL("TTL", ttl); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return &waitError{op: "extend", names: lk.holder.Names, cause: context.Cause(ctx), last: errNoAttempt}
+	}
+	if !lk.isHeld() {
+		return lk.endError()
+	}
+	if lk.isShare() {
+		return lk.keeper().lock().Extend(ctx, ttl)
+	}
+	lk.mu.Lock()
+	x, unsent := lk.extendLocked(ttl, false)
+	var err error
+	if x == nil {
+		err = lk.stopReasonLocked()
+	}
+	lk.mu.Unlock()
+	if x != nil {
+		unsent.Settle()
+		err = x.result(ctx)
+	}
+	if !lk.isHeld() {
+		return lk.endError()
+	}
+	return err
+}
+
+// stopReasonLocked returns why a held lock is no longer extended.
+func (lk *Lock) stopReasonLocked() error {
+	cause := lk.ctx.cause
+	switch {
+	case cause != nil:
+	case lk.lease.EndsByMaxHold(): // its context is about to end
+		cause = ErrMaxHold
+	default:
+		cause = ErrLost
+	}
+	return fmt.Errorf("%w; no extension after the end of its context", lk.named(cause))
+}
+
+// Check asks a quorum of nodes whether the lock is still held. It takes one round trip and at
+// most the node timeout. Call it before a step that cannot be undone: it finds what no local
+// clock can, for example a key that was deleted, or one that expired early because a node's
+// clock was set.
+//
+// Check may shorten the validity to what the nodes still support. It never extends it. The
+// nodes' answers are exact to within the round trip.
+//
+// It returns nil if the lock is held; Remaining then returns for how long. It returns a *LostError if a
+// quorum says that the lock is not held, and the lock ends. It returns an error that matches
+// ErrNoQuorum, ErrQuarantined or the cause of ctx if too few nodes answered, and the lock is unchanged. After
+// Locker.Close has stopped waiting that is ErrClosed.
+// If the lock had ended before, Check returns the reason.
+func (lk *Lock) Check(ctx context.Context) error {
+	if !lk.isHeld() {
+		return lk.endError()
+	}
+	if lk.isShare() {
+		return lk.keeper().lock().Check(ctx)
+	}
+	s := newSurvey(&lk.hold)
+	s.supports = func(keys []command.KeyState) bool {
+		// The PTTL was read before now, so the keys may live until this instant:
+		latest, ours := lk.supported(lk.l.now(), keys)
+		lk.mu.Lock()
+		defer lk.mu.Unlock()
+		return ours && !latest.Add(time.Millisecond).Before(lk.lease.Ends())
+	}
+	if err := s.run(ctx); err != nil {
+		return withOp("check", err)
+	}
+	if s.Won() {
+		lk.checked(s.Round, noDeadline)
+	} else if err := lk.shortenOrEnd(s); err != nil {
+		return err
+	}
+	if !lk.isHeld() {
+		return lk.endError()
+	}
+	return nil
+}
+
+// shortenOrEnd shortens the validity to what the nodes support. If a quorum reports that the token
+// does not hold the names, it ends the hold.
+func (lk *Lock) shortenOrEnd(s *survey) error {
+	ours, others := s.until()
+	nodes := len(lk.l.nodes)
+	until, ok := quorum.Supported(ours, quorum.Majority(nodes))
+	switch {
+	case quorum.Blocks(nodes, others):
+		votes := s.votes()
+		lk.mu.Lock()
+		lk.markLostLocked(votes)
+		lk.mu.Unlock()
+		end := lk.loss()
+		end.asks = false
+		end.holder.Store(successorIn(s.Round, lk.args.Token()))
+		lk.end(lk.lostBy(end), undoKeys)
+	case !ok && errors.Is(lk.contextCause(), ErrClosed):
+		return lk.named(ErrClosed) // Close ends what its nodes have not answered
+	case !ok:
+		return withOp("check", faultError(s.Round))
+	default:
+		lk.checked(s.Round, until)
+	}
+	return nil
+}
+
+// Release releases the lock and ends the handle. It waits for the answers of a quorum, at most for
+// the node timeout. The end of ctx neither stops nor shortens it. Release is idempotent: a second
+// call sends nothing and returns the result of the first.
+//
+// It returns nil if a quorum released the lock. It returns a *LostError, which matches ErrLost, if the
+// lock had ended before, so the work may have overlapped with another holder's. It returns an error
+// that matches ErrNoQuorum if the outcome is unknown. The release is then retried in the background,
+// and leftover keys expire within QuorumError.Expires.
+//
+// If the handle ended by Detach or WithMaxHold, the error matches ErrDetached or ErrMaxHold. With
+// WithAsyncRelease it does not wait, and nil reports that the release was submitted.
+func (lk *Lock) Release(ctx context.Context) error {
+	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
+	now := lk.l.now()
+	lk.mu.Lock()
+	again, over := lk.release.called, lk.lease.Over(now)
+	if !again {
+		lk.release.called = true
+		lk.release.running.Add(1)
+	}
+	lk.mu.Unlock()
+	if again {
+		lk.release.running.Wait()
+		return lk.release.err
+	}
+	defer lk.release.running.Done()
+	if over || lk.isShare() {
+		lk.applyDue()
+	}
+	lk.release.err = lk.releaseOnce()
+	return lk.release.err
+}
+
+// releaseCall is the state of the first call of Release.
+type releaseCall struct {
+	called  bool           // guarded by Lock.mu
+	running sync.WaitGroup // not sync.Once: to block there stops the time of a testing/synctest bubble
+	err     error          // its result; readable when it is not running any more
+}
+
+func (lk *Lock) releaseOnce() error {
+	began := lk.l.reporter.now()
+	if !lk.end(ErrReleased, undoKeys) {
+		return lk.endError()
+	}
+	if lk.isShare() {
+		return nil // the lease belongs to the root
+	}
+	if lk.opts.asyncRelease {
+		return nil
+	}
+	lk.keys.undo.Load().Wait(nil)
+	err := lk.releaseResult()
+	lk.l.reporter.released(&lk.hold, err, began)
+	return err
+}
+
+// Detach ends the handle without a release and returns a claim to the lock. The lock's keys remain
+// until their TTL or a Resume. Detach waits for extensions in flight, at most for the node timeout,
+// so that none changes the lock after it was resumed elsewhere.
+//
+// On a handle that has ended, Detach returns the reason. A share, or a lock with WithMinHold,
+// cannot be detached (ErrInvalid).
+//
+// A node that has not answered the acquisition yet may execute it after another process has
+// released the lock. The key then blocks that node until its TTL. One Detach leaves at most a
+// minority of such nodes, so other clients can still acquire the lock. A release by this Locker
+// leaves no such key.
+func (lk *Lock) Detach() (Claim, error) {
+	switch {
+	case lk.isShare():
+		return Claim{}, invalid("a share cannot be detached: detach the shared lock")
+	case lk.opts.minHold > 0:
+		return Claim{}, invalid("a lock with WithMinHold cannot be detached")
+	}
+	lk.applyDue()
+	if !lk.end(ErrDetached, keepKeys) {
+		return Claim{}, lk.endError()
+	}
+	lk.mu.Lock()
+	pending := slices.Clone(lk.extending.rounds)
+	lk.mu.Unlock()
+	if lk.keys.acquire != nil {
+		lk.keys.acquire.Cancel() // an unsent acquire must not be executed later
+	}
+	for _, r := range pending {
+		r.Wait(nil)
+	}
+	lk.l.registry.remove(lk)
+	return Claim{Names: lk.Names(), Token: lk.args.Token(), Fence: lk.fence, TTL: lk.opts.ttl}, nil
+}
