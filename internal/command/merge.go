@@ -2,7 +2,7 @@ package command
 
 import "slices"
 
-// mergedReleaseScripts are a release of many keys in one call, which announces the freed ones. KEYS are the
+// mergedRelease is a release of many keys in one call, which announces the freed ones. KEYS are the
 // keys, and ARGV their tokens, the waiters' channel (see Membership), and for each key how long
 // its holder had waited, unless none had. It returns the number of keys if all held their tokens and nobody
 // waits. Otherwise it returns one character for each key: 0 if the key did not hold its token, 1 if it was
@@ -10,7 +10,7 @@ import "slices"
 //
 // Redis takes longer to begin a script than to execute this one for a key. MGET, unlike GET, returns
 // nothing for a key of another type. The rights to PUBSUB and PUBLISH may be missing: see announce.
-var mergedReleaseScripts = scriptPair{plain: script("release+merge", "535938de10bdd24edda05c69ed96571a338da054", `
+var mergedRelease = script("release+merge", "535938de10bdd24edda05c69ed96571a338da054", `
 local n = #KEYS
 local values = redis.call('MGET', unpack(KEYS))
 local ours = 0
@@ -47,7 +47,7 @@ if ours > 0 then
   end
 end
 return table.concat(out)
-`)}
+`)
 
 // The scripts of merged acquires do for each key what the script of one acquire does. ARGV are the
 // longest TTL, with fencing the bound of the hints, then of each acquire its token, its TTL and with
@@ -58,13 +58,9 @@ return table.concat(out)
 // Each grant is a SET with NX, which checks and writes in one call. All keys are different, so that no
 // grant decides about another one.
 var (
-	mergedAcquireScripts = scriptPair{
-		guarded: script("acquire+guard+merge", "87acfb6ab8bb314a61fb74c72c5b9540d9bf2e34", plainGuarded, marked, mostOfAll, eachPlain, perKey),
-	}
-	mergedAcquireFencedScripts = scriptPair{
-		plain:   script("acquire+fence+merge", "92e28d1df31c08ec6f8a2072ff36d9210d7d3436", fenced, mostOfAll, now, eachFenced, perKey),
-		guarded: script("acquire+fence+guard+merge", "138c91440cc5e2e3eb160bc5bdfc26a798d0facd", fencedGuarded, marked, mostOfAll, now, eachFenced, perKey),
-	}
+	mergedGuarded       = script("acquire+guard+merge", "87acfb6ab8bb314a61fb74c72c5b9540d9bf2e34", plainGuarded, marked, mostOfAll, eachPlain, perKey)
+	mergedFenced        = script("acquire+fence+merge", "92e28d1df31c08ec6f8a2072ff36d9210d7d3436", fenced, mostOfAll, now, eachFenced, perKey)
+	mergedFencedGuarded = script("acquire+fence+guard+merge", "138c91440cc5e2e3eb160bc5bdfc26a798d0facd", fencedGuarded, marked, mostOfAll, now, eachFenced, perKey)
 )
 
 // NoMerging is the error of a merged call that executed nothing because the user lacks a right. Its code
@@ -146,10 +142,10 @@ const (
 )
 
 func init() {
-	acquireScripts.guarded.merged = mergedAcquireScripts.guarded
-	acquireFencedScripts.plain.merged = mergedAcquireFencedScripts.plain
-	acquireFencedScripts.guarded.merged = mergedAcquireFencedScripts.guarded
-	announceScripts.plain.merged = mergedReleaseScripts.plain
+	acquireScripts.guarded.merged = mergedGuarded
+	acquireScripts.fenced.merged = mergedFenced
+	acquireScripts.fencedGuarded.merged = mergedFencedGuarded
+	announceScripts.plain.merged = mergedRelease
 }
 
 // MergeKind returns in which calls the command may be sent. A command that was sent before, or that

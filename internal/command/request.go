@@ -77,9 +77,9 @@ var (
 // documentation. Several keys take one script, so that a node grants all or none, and so does an
 // acquire under the guard.
 func NewAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration) {
-	r.reset(Acquire, t, ttl, maxTTL)
-	if len(t.Keys) > 1 || t.UnderGuard {
-		r.setScript(acquireScripts)
+	r.fill(Acquire, t, acquireScripts, ttl, maxTTL, 0)
+	if len(t.Keys) == 1 && !t.UnderGuard {
+		r.script = nil
 	}
 }
 
@@ -87,45 +87,34 @@ func NewAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration) {
 // time in microseconds, and clamp how far from its own time a node accepts it. t must have
 // counters.
 func NewFencedAcquire(r *Request, t *LockArgs, ttl, maxTTL time.Duration, hint int64, clamp time.Duration) {
-	r.reset(Acquire, t, ttl, maxTTL)
-	r.number, r.span = hint, clamp
-	r.setScript(acquireFencedScripts)
+	r.fill(Acquire, t, acquireScripts, ttl, maxTTL, hint)
+	r.span = clamp
 }
 
 // NewConfirm fills r with a Confirm of the fence. t must have counters.
 func NewConfirm(r *Request, t *LockArgs, fence int64) {
-	r.reset(Confirm, t, 0, 0)
-	r.number = fence
-	r.setScript(confirmScripts)
+	r.fill(Confirm, t, confirmScripts, 0, 0, fence)
 }
 
 // NewExtend fills r with an Extend, which carries the fence along unless it is 0. With a fence, t
 // must have counters.
 func NewExtend(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
-	r.reset(Extend, t, ttl, maxTTL)
-	r.setScriptWithFence(extendScripts, extendFencedScripts, fence)
+	r.fill(Extend, t, extendScripts, ttl, maxTTL, fence)
 }
 
 // NewRepair fills r with a Repair. t must be guarded. It carries the fence along as NewExtend
 // does.
 func NewRepair(r *Request, t *LockArgs, ttl, maxTTL time.Duration, fence int64) {
-	r.reset(Repair, t, ttl, maxTTL)
-	r.setScriptWithFence(repairScripts, repairFencedScripts, fence)
+	r.fill(Repair, t, repairScripts, ttl, maxTTL, fence)
 }
 
 // NewRelease fills r with a Release.
-func NewRelease(r *Request, t *LockArgs) {
-	r.reset(Release, t, 0, 0)
-	r.setScript(releaseScripts)
-}
+func NewRelease(r *Request, t *LockArgs) { r.fill(Release, t, releaseScripts, 0, 0, 0) }
 
-// NewAnnouncingRelease fills r with a Release that announces the freed keys on their channels.
-// ownSubscribers is how many subscriptions of the caller receive the announcement, at most 255. age is how
-// long the holder had waited; 0 if it had not.
+// NewAnnouncingRelease fills r with a Release that announces the freed keys on their channels: see Announces.
 func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int, age time.Duration) {
-	r.reset(Release, t, 0, 0)
-	r.span = age
-	r.setReportingScript(announceScripts, ownSubscribers)
+	r.fill(Release, t, announceScripts, 0, 0, 0)
+	r.Announces(ownSubscribers, age)
 }
 
 // SendAlone keeps the request out of merged calls. A merged release may be sent again, behind what
@@ -135,32 +124,29 @@ func (r *Request) SendAlone() { r.alone = true }
 // NewCountingRelease fills r with a Release that announces nothing, because the next holder in
 // this process follows, and counts the subscribers.
 func NewCountingRelease(r *Request, t *LockArgs, ownSubscribers int) {
-	r.reset(Release, t, 0, 0)
-	r.setReportingScript(passScripts, ownSubscribers)
+	r.fill(Release, t, passScripts, 0, 0, 0)
+	r.Announces(ownSubscribers, 0)
 }
 
 // NewShorten fills r with a Shorten to left, which announces when the keys end.
 func NewShorten(r *Request, t *LockArgs, left, maxTTL time.Duration) {
-	r.reset(Shorten, t, left, maxTTL)
-	r.setReportingScript(shortenScripts, 0)
+	r.fill(Shorten, t, shortenScripts, left, maxTTL, 0)
+	r.Announces(0, 0)
 }
 
-// Announces sets what NewAnnouncingRelease takes, for a Shorten.
+// Announces says what a Release or a Shorten announces. ownSubscribers is how many subscriptions of the caller
+// receive that. age is how long the holder had waited; 0 if it had not.
 func (r *Request) Announces(ownSubscribers int, age time.Duration) {
-	r.ownSubscribers, r.span = uint8(min(ownSubscribers, math.MaxUint8)), age //nolint:gosec // bounded
+	r.ReportWaiters, r.span = true, age
+	r.ownSubscribers = uint8(min(ownSubscribers, math.MaxUint8)) //nolint:gosec // bounded
 }
 
 // NewInspect fills r with an Inspect of the keys. The token is not used.
-func NewInspect(r *Request, t *LockArgs) {
-	r.reset(Inspect, t, 0, 0)
-	r.setScript(inspectScripts)
-}
+func NewInspect(r *Request, t *LockArgs) { r.fill(Inspect, t, inspectScripts, 0, 0, 0) }
 
 // NewPoll fills r with a Poll of the only key. It is one plain command and no script, and
 // downloads no value.
-func NewPoll(r *Request, t *LockArgs) {
-	r.reset(Poll, t, 0, 0)
-}
+func NewPoll(r *Request, t *LockArgs) { r.fill(Poll, t, forms{}, 0, 0, 0) }
 
 // NewSweep fills r with a Sweep: each key is deleted that holds the token of the same index. A key may
 // come several times.
@@ -169,19 +155,17 @@ func NewSweep(r *Request, keys, tokens []string) {
 	for _, s := range slices.Concat(keys, tokens) {
 		args = append(args, s)
 	}
-	r.reset(Sweep, &LockArgs{Keys: keys}, 0, 0)
-	r.script, r.other = sweepScript, &call{args: args}
+	r.fillOther(Sweep, sweepScript, &call{args: args})
+	r.LockArgs = &LockArgs{Keys: keys}
 }
 
 // NewPing fills r with a Ping.
-func NewPing(r *Request) {
-	r.resetOther(Ping, pingCall)
-}
+func NewPing(r *Request) { r.fillOther(Ping, nil, pingCall) }
 
 // NewGuardedPing fills r with a Ping that only a node with the expected marker answers.
 func NewGuardedPing(r *Request) {
-	r.resetOther(Ping, markerCall)
-	r.script, r.Guarded = pingScript, true
+	r.fillOther(Ping, pingScript, markerCall)
+	r.Guarded = true
 }
 
 // NoChannels is the code of the error by which a node answers NewChannelsPing if rights are missing. The names of
@@ -190,8 +174,8 @@ const NoChannels = "NOCHANNELS"
 
 // NewChannelsPing fills r with a Ping that fails if the user lacks a right to the channel of the key's releases.
 func NewChannelsPing(r *Request, key string) {
-	r.reset(Ping, &LockArgs{Keys: []string{key}}, 0, 0)
-	r.script, r.other = channelsScript, &call{args: []any{small(1), key}}
+	r.fillOther(Ping, channelsScript, &call{args: []any{small(1), key}})
+	r.LockArgs = &LockArgs{Keys: []string{key}}
 }
 
 // NewAsking returns ASKING, which precedes a command that a master of a Redis Cluster
@@ -206,43 +190,25 @@ func unowned(r *Request) *Command {
 }
 
 // NewInfo fills r with an Info.
-func NewInfo(r *Request) {
-	r.resetOther(Info, infoCall)
-}
+func NewInfo(r *Request) { r.fillOther(Info, nil, infoCall) }
 
-// reset empties r except for what its owner sets before.
-func (r *Request) reset(op Op, t *LockArgs, ttl, maxTTL time.Duration) {
+// fill empties r, except for what its owner sets before, and chooses the form of its script. The number is the hint or the
+// fence; 0 without fencing.
+func (r *Request) fill(op Op, t *LockArgs, of forms, ttl, maxTTL time.Duration, number int64) {
 	*r = Request{LockArgs: t, Op: op, TTL: ttl, MaxTTL: maxTTL, NotAfter: r.NotAfter, AcquiredHere: r.AcquiredHere}
+	guarded := of.guarded
+	if r.script = of.plain; number != 0 {
+		r.number, r.script, guarded = number, of.fenced, of.fencedGuarded
+	}
+	if r.Guarded = t.UnderGuard && guarded != nil; r.Guarded {
+		r.script = guarded
+	}
 }
 
-// resetOther fills r with a request without keys.
-func (r *Request) resetOther(op Op, c *call) {
-	r.reset(op, noLock, 0, 0)
+// fillOther fills r with a request that is not about the keys of a lock. The script may be nil.
+func (r *Request) fillOther(op Op, s *Script, c *call) {
+	r.fill(op, noLock, forms{plain: s}, 0, 0, 0)
 	r.other = c
-}
-
-// setScript chooses the form of a script.
-func (r *Request) setScript(pair scriptPair) {
-	r.script = pair.plain
-	if r.Guarded = r.UnderGuard && pair.guarded != nil; r.Guarded {
-		r.script = pair.guarded
-	}
-}
-
-// setScriptWithFence chooses between a script without a fence and one with it.
-func (r *Request) setScriptWithFence(without, with scriptPair, fence int64) {
-	if fence == 0 {
-		r.setScript(without)
-		return
-	}
-	r.number = fence
-	r.setScript(with)
-}
-
-// setReportingScript chooses the script of a release that reports waiters.
-func (r *Request) setReportingScript(pair scriptPair, ownSubscribers int) {
-	r.ReportWaiters, r.ownSubscribers = true, uint8(min(ownSubscribers, math.MaxUint8)) //nolint:gosec // bounded
-	r.setScript(pair)
 }
 
 // Hint returns the caller's Unix time in microseconds of an Acquire with fencing, and 0 otherwise.
@@ -296,16 +262,13 @@ func (r *Request) appendScriptArgs(args []any) []any {
 	}
 	args = append(args, r.token())
 	switch r.Op {
-	case Acquire, Extend, Repair:
+	case Acquire, Extend, Repair, Shorten:
 		args = append(args, milliseconds(r.TTL), milliseconds(r.MaxTTL))
-	case Shorten:
-		args = append(args, milliseconds(r.TTL), milliseconds(r.MaxTTL), small(int(r.ownSubscribers)), r.age())
-	case Release:
-		if r.ReportWaiters {
-			args = append(args, small(int(r.ownSubscribers)))
-			if r.script == announceScripts.plain {
-				args = append(args, r.age())
-			}
+	}
+	if r.ReportWaiters {
+		args = append(args, small(int(r.ownSubscribers)))
+		if r.script != passScripts.plain {
+			args = append(args, r.age())
 		}
 	}
 	if !fenced {

@@ -16,8 +16,7 @@ func NewVerifyMarker(r *Request, g *guard.Settings, node string, over bool) {
 		end = "end"
 	}
 	full := strconv.FormatInt(g.Quarantine(node).Milliseconds(), 10)
-	r.resetOther(VerifyMarker, &call{args: []any{small(1), markerKey, guard.Version, g.Shared(node), full, end}})
-	r.script = verifyScript
+	r.fillOther(VerifyMarker, verifyScript, &call{args: []any{small(1), markerKey, guard.Version, g.Shared(node), full, end}})
 }
 
 var markerKey any = guard.Key
