@@ -5,23 +5,18 @@ import (
 	"time"
 )
 
-// boxes holds numbers that programs use repeatedly: TTLs and their bounds.
-var boxes [32]atomic.Pointer[boxedNumber]
-
-type boxedNumber struct {
-	n     int64
-	boxed any
-}
+// boxes holds numbers that programs use repeatedly: TTLs and their bounds. Each is an int64.
+var boxes [32]atomic.Value
 
 // boxed returns any(n), in most cases without an allocation.
 func boxed(n int64) any {
 	slot := &boxes[(uint64(n)*0x9e3779b97f4a7c15)>>59] //nolint:gosec // a hash
-	if b := slot.Load(); b != nil && b.n == n {
-		return b.boxed
+	b := slot.Load()
+	if b != n {
+		b = n
+		slot.Store(b)
 	}
-	b := &boxedNumber{n, n}
-	slot.Store(b)
-	return b.boxed
+	return b
 }
 
 // milliseconds returns d as a number of milliseconds, the form that Redis takes.
