@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,9 +28,8 @@ type Conn struct {
 	Redis redis.Conn
 
 	settings *Settings
-	// raw, writer and in are the layers below Redis: the socket that Abort closes, the buffer of
-	// what is written, and the bounds on what is read. All three are nil if a wrapped pool dialled.
-	raw    net.Conn
+	// writer and in are the layers below Redis: the buffer of what is written, over the socket, and the
+	// bounds on what is read. Both are nil if a wrapped pool dialled.
 	writer *coalescingConn
 	in     *boundedConn
 	// password is what AUTH sent, which no error may show. Greet sets it, and ends before the goroutines that
@@ -149,11 +147,11 @@ func (c *Conn) IsDead() bool {
 func (c *Conn) Abort() {
 	switch {
 	case c.aborted.Swap(true):
-	case c.raw != nil:
-		// With TLS this is the TCP connection below, because tls.Conn.Close may take 5 s.
-		_ = c.raw.Close()
-	default:
+	case c.wrapped():
 		_ = c.Redis.Close()
+	default:
+		// With TLS this is the TCP connection below, because tls.Conn.Close may take 5 s.
+		_ = c.writer.Conn.Close()
 	}
 }
 

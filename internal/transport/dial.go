@@ -20,7 +20,7 @@ func (s *Settings) Dial(ctx context.Context) (*Conn, error) {
 	}
 	in := newBoundedConn(conn, ReplyLimits)
 	c := newConn(s, redis.NewConn(in, 0, 0))
-	c.raw, c.writer, c.in = out.Conn, out, in
+	c.writer, c.in = out, in
 	return c, nil
 }
 

@@ -66,7 +66,7 @@ func (w *Wrapped) Dial(ctx context.Context) (*Conn, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
-		// raw, writer and in stay nil, because the dial function hides the socket.
+		// writer and in stay nil, because the dial function hides the socket.
 		return newConn(w.settings, r.conn), nil
 	case <-ctx.Done():
 		// Counted before gone is closed, so that the goroutine never subtracts first.
