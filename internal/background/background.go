@@ -105,10 +105,5 @@ func (q *Queue[T]) Join(c clock.Clock, limit time.Duration) {
 	}
 	idle := q.idle.Next()
 	q.mu.Unlock()
-	over, stop := timer.After(c, limit)
-	defer stop()
-	select {
-	case <-idle:
-	case <-over:
-	}
+	timer.Wait(c, limit, idle)
 }

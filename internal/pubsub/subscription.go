@@ -10,6 +10,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/signal"
+	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -127,7 +128,7 @@ func (s *Subscription) dialAndServe(ctx context.Context) transport.Next {
 			s.log("server refuses SUBSCRIBE, so waiters poll, and may wait long beside processes with the right", err)
 		}
 		s.refused = true
-		transport.Pause(ctx, s.clock, refusedPause)
+		timer.Wait(s.clock, refusedPause, ctx.Done())
 		return transport.AtOnce
 	}
 	return transport.AfterPause

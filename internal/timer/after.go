@@ -15,3 +15,13 @@ func After(c clock.Clock, d time.Duration) (fired <-chan struct{}, stop func()) 
 	t := c.AfterFunc(d, func() { close(ch) }) // once: only this function has the timer
 	return ch, func() { t.Stop() }
 }
+
+// Wait waits for d by c's timers, or until done is closed.
+func Wait(c clock.Clock, d time.Duration, done <-chan struct{}) {
+	over, stop := After(c, d)
+	defer stop()
+	select {
+	case <-over:
+	case <-done:
+	}
+}

@@ -33,12 +33,7 @@ func (p *pace) wait(c clock.Clock, received int64, dead <-chan struct{}) {
 	if silent < silentAfter {
 		return
 	}
-	over, stop := timer.After(c, min(silent/throttleShare, maxThrottle))
-	defer stop()
-	select {
-	case <-over:
-	case <-dead:
-	}
+	timer.Wait(c, min(silent/throttleShare, maxThrottle), dead)
 }
 
 // flushed counts a flush. A reply ends the series of those without one.

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
@@ -82,16 +81,6 @@ func (r *Redial) Run(ctx context.Context, serve func(ctx context.Context) Next) 
 // pause waits before the next dial, or until ctx is done. It waits for a random time between half of
 // the pause and all of it.
 func (r *Redial) pause(ctx context.Context) {
-	Pause(ctx, r.settings.Clock, r.next/2+rand.N(r.next/2+1))
+	timer.Wait(r.settings.Clock, r.next/2+rand.N(r.next/2+1), ctx.Done())
 	r.next = min(2*r.next, r.max)
-}
-
-// Pause waits for d, or until ctx is done.
-func Pause(ctx context.Context, c clock.Clock, d time.Duration) {
-	over, stop := timer.After(c, d)
-	defer stop()
-	select {
-	case <-over:
-	case <-ctx.Done():
-	}
 }

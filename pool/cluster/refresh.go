@@ -65,7 +65,7 @@ func (r *refresher) run(ctx context.Context) {
 		if err == nil {
 			b.Reset()
 			// During a reshard every redirect calls for another query. The pause bounds their rate.
-			transport.Pause(ctx, r.parts.Settings.Clock, refreshSeldom)
+			timer.Wait(r.parts.Settings.Clock, refreshSeldom, ctx.Done())
 			r.waitNextPoll(ctx)
 			return transport.AtOnce
 		}

@@ -137,7 +137,7 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 	// and the count begins again.
 	if w.soon++; w.soon > maxSoonAsked {
 		w.soon = 0
-		transport.Pause(ctx, w.settings.Clock, min(askPause, often))
+		timer.Wait(w.settings.Clock, min(askPause, often), ctx.Done())
 	}
 	over, stop := timer.After(w.settings.Clock, often)
 	defer stop()
