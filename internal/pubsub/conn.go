@@ -9,11 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/go-redlock/clock"
-	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/resp"
-	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -25,19 +22,10 @@ const pingEvery = 5 * time.Second
 // errUnwanted ends a connection without channels.
 var errUnwanted = errors.New("no channels")
 
-// wants says which channels a connection is to hear.
-type wants interface {
-	hasChannels() bool
-	pendingChanges() (join, leave []any) // since the last call, on this connection
-}
-
 // conn is one connection of a subscription. Two goroutines use it: write alone writes to
 // it, and read alone reads. End, which either may call, ends both.
 type conn struct {
-	of       wants
-	clock    clock.Clock
-	wake     signal.Signal // the channels have changed
-	listener command.Listener
+	of       *Subscription
 	raw      *transport.Conn
 	received atomic.Int64 // replies received
 }
@@ -50,7 +38,7 @@ func (pc *conn) write() {
 	for {
 		// The interval is measured by the clock, so a suspended machine checks the
 		// connection soon after it wakes up.
-		over, stop := timer.After(pc.clock, pingEvery)
+		over, stop := timer.After(pc.of.clock, pingEvery)
 		err := pc.writeUntil(over)
 		stop()
 		if err == nil {
@@ -76,7 +64,7 @@ func (pc *conn) writeUntil(over <-chan struct{}) error {
 		case <-over:
 			return nil
 		// One signal may stand for many changes. writeChanges takes all of them.
-		case <-pc.wake:
+		case <-pc.of.wake:
 			if err := pc.writeChanges(); err != nil {
 				return err
 			}
@@ -159,9 +147,9 @@ func (pc *conn) receive(reply any) {
 	channel, _ := redis.String(list[1], nil)
 	switch kind {
 	case "subscribe":
-		pc.listener.Subscribed(channel)
+		pc.of.listener.Subscribed(channel)
 	case "message":
 		payload, _ := redis.String(list[2], nil)
-		pc.listener.Message(channel, payload)
+		pc.of.listener.Message(channel, payload)
 	}
 }

@@ -28,14 +28,15 @@ type Subscription struct {
 	done     sync.WaitGroup
 	wake     signal.Signal // the channels have changed
 
-	redial  *transport.Redial // used by run only
-	refused bool              // used by run only: the refusal was logged
+	// Used by its goroutine only:
+	redial  *transport.Redial
+	refused bool // the refusal was logged
 
 	mu      sync.Mutex      // guards what follows; the listener is never called under it, because it may call Add and Remove
 	wanted  map[string]bool // true if SUBSCRIBE was sent on the present connection
 	added   []string        // to be subscribed on the present connection, while they are wanted
 	dropped []string        // to be unsubscribed on the present connection
-	running bool            // run was started, and has not found the channels gone
+	running bool            // there is a goroutine, which has not found the channels gone
 	closed  bool
 }
 
@@ -65,7 +66,7 @@ func (s *Subscription) Add(channel string) {
 	// At most one goroutine runs a subscription, so at most one connection exists.
 	if !s.running && !s.closed {
 		s.running = true
-		s.done.Go(func() { s.run(s.life) })
+		s.done.Go(func() { s.redial.Run(s.life, s.dialAndServe) }) // until there are no channels
 	}
 	s.mu.Unlock()
 	s.wake.Set()
@@ -90,7 +91,7 @@ func (s *Subscription) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	// Outside the mutex: the goroutine of run takes it on its way out.
+	// Outside the mutex: the goroutine takes it on its way out.
 	s.end()
 	s.done.Wait()
 }
@@ -98,9 +99,6 @@ func (s *Subscription) Close() {
 // refusedPause is the pause before a server that refused to subscribe is asked again. Its
 // operator has to change something first.
 const refusedPause = 30 * time.Second
-
-// run connects while there are channels, until ctx is done.
-func (s *Subscription) run(ctx context.Context) { s.redial.Run(ctx, s.dialAndServe) }
 
 // dialAndServe makes one connection and serves it.
 func (s *Subscription) dialAndServe(ctx context.Context) transport.Next {
@@ -158,7 +156,7 @@ func (s *Subscription) serve(ctx context.Context) (heard time.Duration, err erro
 		return 0, err
 	}
 	began := s.clock.Now()
-	p := &conn{of: s, clock: s.clock, wake: s.wake, listener: s.listener, raw: c}
+	p := &conn{of: s, raw: c}
 	// The end of ctx closes the socket, which ends both goroutines below.
 	stop := context.AfterFunc(ctx, func() { c.End(ctx.Err()) })
 	defer stop()
