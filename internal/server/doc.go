@@ -7,7 +7,7 @@ package server
 //	server.go    Server: dials, serves a connection, dials again
 //	config.go    its settings, and what the kind of a node changes
 //	shared.go    what the servers of one node share
-//	queue.go     commands that wait to be written, and how those that are not sent end; ring.go: their memory
+//	queue.go     commands that wait to be written, and how those that are not sent end
 //	writer.go    writes batches to a connection; merger.go: commands that share a call
 //	flight.go    what was written and has no reply yet
 //	dropped.go   commands that are not written

@@ -25,12 +25,12 @@ type sendQueue struct {
 	cfg  *Config       // for the bound, the clock and what is pruned
 	wake signal.Signal // wakes the writer
 
-	mu         sync.Mutex // guards what follows; no command is answered under it
-	waiting    ring
-	untilPrune int   // how many commands may come before prune goes through the queue
-	served     bool  // a connection has a writer
-	asleep     bool  // … which looks at the queue only once it is woken
-	down       error // why commands fail at once; nil while there is a connection, and while a dial may still succeed
+	mu         sync.Mutex         // guards what follows; no command is answered under it
+	waiting    []*command.Command // the oldest is first
+	untilPrune int                // how many commands may come before prune goes through the queue
+	served     bool               // a connection has a writer
+	asleep     bool               // … which looks at the queue only once it is woken
+	down       error              // why commands fail at once; nil while there is a connection, and while a dial may still succeed
 	closed     bool
 	passOn     func(*command.Command) // of a server that was retired: takes a command instead
 }
@@ -49,9 +49,9 @@ func (q *sendQueue) push(c, behind *command.Command, unfit error) error {
 		err = q.refusesLocked(behind, unfit)
 	}
 	if err == nil {
-		q.waiting.push(c)
+		q.waiting = append(q.waiting, c)
 		if behind != nil {
-			q.waiting.push(behind)
+			q.waiting = append(q.waiting, behind)
 		}
 	}
 	if !q.wakeLocked() {
@@ -82,7 +82,7 @@ func (q *sendQueue) refusesLocked(c *command.Command, unfit error) error {
 	case q.down != nil:
 		return q.down
 	// After the undos, which the bound does not concern.
-	case q.waiting.len() >= q.cfg.Queue:
+	case len(q.waiting) >= q.cfg.Queue:
 		return ErrQueueFull
 	}
 	return unfit
@@ -91,7 +91,7 @@ func (q *sendQueue) refusesLocked(c *command.Command, unfit error) error {
 // wakeLocked wakes the writer, and reports whether it did. It does not if there is nothing to write, or no writer, or if
 // the writer will look at the queue anyway.
 func (q *sendQueue) wakeLocked() bool {
-	if !q.asleep || q.waiting.len() == 0 {
+	if !q.asleep || len(q.waiting) == 0 {
 		return false
 	}
 	q.asleep = false
@@ -105,7 +105,7 @@ func (q *sendQueue) again(c *command.Command) {
 	q.mu.Lock()
 	passOn, ended := q.passOn, q.closed || q.down != nil && !c.Op.Undoes()
 	if passOn == nil && !ended {
-		q.waiting.push(c)
+		q.waiting = append(q.waiting, c)
 		q.wakeLocked()
 	}
 	q.mu.Unlock()
@@ -122,13 +122,19 @@ func (q *sendQueue) again(c *command.Command) {
 func (q *sendQueue) take(taken []*command.Command) (all []*command.Command, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for size := 0; len(taken) < maxBatch && q.waiting.len() > 0; {
-		if size += q.waiting.peek().Size(); size > maxBatchBytes && len(taken) > 0 {
+	n := 0
+	for size := 0; n < maxBatch && n < len(q.waiting); n++ {
+		if size += q.waiting[n].Size(); size > maxBatchBytes && n > 0 {
 			break
 		}
-		taken = append(taken, q.waiting.pop())
 	}
-	more = q.waiting.len() > 0
+	taken = append(taken, q.waiting[:n]...)
+	clear(q.waiting[:n]) // it must not keep the commands, and with them locks, alive
+	if more = n < len(q.waiting); more {
+		q.waiting = q.waiting[n:]
+	} else {
+		q.waiting = q.waiting[:0] // its memory is used again, which is the usual case
+	}
 	q.asleep = !more
 	return taken, more
 }
@@ -193,7 +199,8 @@ func (q *sendQueue) drain(passOn func(*command.Command)) (left []*command.Comman
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.passOn = passOn
-	return q.waiting.popAll(nil)
+	left, q.waiting = q.waiting, nil
+	return left
 }
 
 // removeIf removes and returns the commands for which a condition is true. The others keep their order. The condition
@@ -219,7 +226,7 @@ func (q *sendQueue) removeIf(condition func(c *command.Command) bool) (removed [
 func (q *sendQueue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting.len()
+	return len(q.waiting)
 }
 
 // now returns the time by which commands expire.
@@ -231,7 +238,7 @@ func (q *sendQueue) now() clock.Instant { return q.cfg.Shared.Member().Clock.Now
 // constant share of a run. It answers none: its caller may hold a mutex, and the goroutines of the connection may be
 // blocked by the dial or the write. So another one answers.
 func (q *sendQueue) pruneLocked() {
-	if q.served && q.waiting.len() <= maxBatch {
+	if q.served && len(q.waiting) <= maxBatch {
 		q.untilPrune = min(q.untilPrune, maxBatch) // the queue may be shorter now than it was
 		return                                     // the writer is emptying it
 	}
@@ -248,19 +255,20 @@ func (q *sendQueue) pruneLocked() {
 	}) {
 		q.cfg.Shared.pruned.Add(d)
 	}
-	q.untilPrune = max(minPrune, q.waiting.len())
+	q.untilPrune = max(minPrune, len(q.waiting))
 }
 
 // removeLocked removes the commands for which why returns an error. The others keep their order.
 func (q *sendQueue) removeLocked(why func(c *command.Command) error) (removed []droppedCommand) {
-	// One round through the ring: each command is taken from the head and, if it is kept, put behind the others.
-	for range q.waiting.len() {
-		c := q.waiting.pop()
+	kept := q.waiting[:0]
+	for _, c := range q.waiting {
 		if err := why(c); err != nil {
 			removed = append(removed, droppedCommand{c, err})
 		} else {
-			q.waiting.push(c)
+			kept = append(kept, c)
 		}
 	}
+	clear(q.waiting[len(kept):])
+	q.waiting = kept
 	return removed
 }

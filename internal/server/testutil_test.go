@@ -76,9 +76,7 @@ func sound() command.Facts {
 func enqueue(s *Server, all ...*command.Command) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	for _, c := range all {
-		s.queue.waiting.push(c)
-	}
+	s.queue.waiting = append(s.queue.waiting, all...)
 }
 
 // made makes a command by one of the constructors of package command.
