@@ -27,20 +27,22 @@ func (all *channels) ofLocked(name string) *channel {
 }
 
 // connectLocked makes the subscription of each node, and reports whether there is any.
-func (all *channels) connectLocked() (some bool) {
-	if all.subs == nil {
-		nodes := all.table.cfg.Nodes
-		all.subs = make([]command.Subscription, len(nodes))
-		for i, n := range nodes {
-			if s, ok := n.(command.Subscriber); ok {
-				all.subs[i] = s.Subscribe(&listener{channels: all, node: i})
-			}
+func (all *channels) connectLocked() bool {
+	if all.subs != nil {
+		return len(all.subs) > 0
+	}
+	nodes := all.table.cfg.Nodes
+	all.subs = make([]command.Subscription, 0, len(nodes))
+	for i, n := range nodes {
+		s, ok := n.(command.Subscriber)
+		if !ok {
+			continue
+		}
+		if sub := s.Subscribe(&listener{channels: all, node: i}); sub != nil {
+			all.subs = append(all.subs, sub)
 		}
 	}
-	for _, s := range all.subs {
-		some = some || s != nil
-	}
-	return some
+	return len(all.subs) > 0
 }
 
 // addLocked returns the release channel of a name, and subscribes to it unless that was done before.
@@ -73,17 +75,13 @@ func (all *channels) removeLocked(c *channel) {
 
 func (all *channels) subscribeLocked(id string) {
 	for _, sub := range all.subs {
-		if sub != nil {
-			sub.Add(id)
-		}
+		sub.Add(id)
 	}
 }
 
 func (all *channels) unsubscribeLocked(id string) {
 	for _, sub := range all.subs {
-		if sub != nil {
-			sub.Remove(id)
-		}
+		sub.Remove(id)
 	}
 }
 

@@ -174,9 +174,7 @@ func (t *Table) Close() {
 	}
 	t.mu.Unlock()
 	for _, sub := range subs {
-		if sub != nil {
-			sub.Close()
-		}
+		sub.Close()
 	}
 }
 
