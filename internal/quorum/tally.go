@@ -75,7 +75,3 @@ func (t Tally) Outstanding() int { return int(t.nodes - t.granted - t.refused - 
 
 // Need returns how many grants win: the majority of the nodes.
 func (t Tally) Need() int { return Majority(int(t.nodes)) }
-
-// RefusedByQuorum reports whether so many nodes refused that no majority can grant, whatever the
-// others answer. For an extension or a release it shows that the lock is lost.
-func (t Tally) RefusedByQuorum() bool { return Blocks(int(t.nodes), t.Refused()) }

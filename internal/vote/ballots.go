@@ -93,7 +93,7 @@ func (s *Ballots) count(b *Ballot) {
 // whether it has just made it.
 func (s *Ballots) decide(rule Rule, enough func(*Ballots) bool) (news bool) {
 	d := s.tally.Decision()
-	early := rule == Earliest || rule == FaultAfterAll && s.tally.RefusedByQuorum() || rule != AfterAll && d == quorum.Won
+	early := rule == Earliest || rule == FaultAfterAll && quorum.Blocks(len(s.ByNode), s.tally.Refused()) || rule != AfterAll && d == quorum.Won
 	switch {
 	case s.decision != quorum.Open:
 		return false
