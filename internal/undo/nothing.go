@@ -30,9 +30,6 @@ func (n *Nothing) Forget(now clock.Instant) {
 	maps.DeleteFunc(n.tokens, func(_ string, until clock.Instant) bool { return !now.Before(until) })
 }
 
-// Len returns how many are known.
-func (n *Nothing) Len() int { return len(n.tokens) }
-
 // Undone is told the answer to an undo, and reports whether its acquire surely executed nothing. An acquire has one undo.
 func (n *Nothing) Undone(c *command.Command) bool {
 	_, nothing := n.tokens[c.Token()]

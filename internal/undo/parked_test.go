@@ -124,11 +124,11 @@ func TestWhichUndosHaveNothingToUndo(t *testing.T) {
 	var n Nothing
 	n.Failed(acquiring("A", "k"), 1)
 	n.Forget(clock.Instant(1).Add(2*ttl - 1))
-	require.Equal(t, 1, n.Len())
+	require.Len(t, n.tokens, 1)
 	n.Forget(clock.Instant(1).Add(2 * ttl))
-	require.Zero(t, n.Len())
+	require.Empty(t, n.tokens)
 	for i := range MaxParked + 1 {
 		n.Failed(acquiring(strconv.Itoa(i), "k"), 1)
 	}
-	require.Equal(t, MaxParked, n.Len())
+	require.Len(t, n.tokens, MaxParked)
 }
