@@ -38,15 +38,9 @@ func newMerger(on bool, count *Counters) *merger {
 	return m
 }
 
-// batch takes what is written next: a command, or several as one call.
-type batch interface {
-	add(c *command.Command)
-	addMerged(all []*command.Command, text bool)
-}
-
 // before puts commands that were set aside into the batch if one of them is for a key of c. A command may be sent later than it was
 // queued, but never behind a later command for its key.
-func (m *merger) before(c *command.Command, to batch) {
+func (m *merger) before(c *command.Command, to *writer) {
 	for kind := range m.kinds {
 		for _, key := range c.Keys {
 			if _, ok := m.kinds[kind].keys[key]; ok {
@@ -70,13 +64,13 @@ func (m *merger) setAside(c *command.Command) bool {
 }
 
 // rest puts all commands that were set aside into the batch. Acquires come first, because their callers wait.
-func (m *merger) rest(to batch) {
+func (m *merger) rest(to *writer) {
 	m.add(&m.kinds[command.MergedAcquire], to)
 	m.add(&m.kinds[command.MergedRelease], to)
 }
 
 // add puts the commands of one kind that were set aside into the batch.
-func (m *merger) add(k *mergeKind, to batch) {
+func (m *merger) add(k *mergeKind, to *writer) {
 	for rest := k.aside; len(rest) > 0; {
 		n := min(len(rest), command.MaxMerged)
 		if n > 1 {
