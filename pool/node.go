@@ -42,11 +42,12 @@ func Open(cfg Config) (*Node, error) {
 func newNode(cfg *Config) *Node {
 	n := &Node{cfg: cfg}
 	life, stop := context.WithCancel(context.Background())
-	log := node.NewLog(cfg.Name, cfg.Logger)
 	n.stop = stop
 	n.parts = &node.Parts{
-		Name: cfg.Name, Settings: cfg.transport(), Queue: cfg.Queue, Proxied: cfg.Proxied, Shared: server.NewShared(cfg.Clock, log),
-		Life: life, Logger: cfg.Logger, Log: log, Quarantined: n.quarantined,
+		Shared: server.NewShared(cfg.Clock, &server.Shared{
+			Name: cfg.Name, Queue: cfg.Queue, Proxied: cfg.Proxied, Log: node.NewLog(cfg.Name, cfg.Logger), Quarantined: n.quarantined,
+		}),
+		Settings: cfg.transport(), Life: life, Logger: cfg.Logger,
 	}
 	return n
 }

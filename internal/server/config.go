@@ -2,7 +2,6 @@ package server
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -12,15 +11,11 @@ import (
 
 // Config says which server is driven, and what depends on the kind of its node. It does not change.
 type Config struct {
-	Name     string // of the node, in votes and errors
+	*Shared
 	Label    string // of the server, in findings
 	Settings *transport.Settings
 	Dialer   transport.Dialer // Settings, unless Sentinels or a service's pool say where to dial
-	Database int
-	Queue    int // bounds the commands that wait to be written, but for undos
-	Proxied  bool
-	OneSlot  bool // a script may use keys of one slot only: neither the restart guard's marker nor those of other locks
-	Shared   *Shared
+	OneSlot  bool             // a script may use keys of one slot only: neither the restart guard's marker nor those of other locks
 
 	// MayVote returns why the server at an address that Sentinels named may not vote. It is asked when a command is written and when
 	// a grant is counted. No setting makes an exception from it. With nil each server may.
@@ -28,8 +23,6 @@ type Config struct {
 	// Redirect is told a command that was answered by an error. It either takes the command to another server, or returns what is
 	// shown in place of the error, or nil. Only the reader of a connection calls it. With nil no command is redirected.
 	Redirect func(c *command.Command, err error) (taken bool, shown error)
-	// Quarantined returns the error of a server that the restart guard quarantines for so much longer.
-	Quarantined func(left time.Duration) error
 	// Faults returns what keeps a server from voting, by its facts. With nil it is session.Faults.
 	Faults func(f command.Facts) []command.Fault
 	// Ended is told that a connection ended, or could not be made. It may be nil.
@@ -52,7 +45,7 @@ func (c *Config) faults(f command.Facts) []command.Fault {
 	if c.Faults != nil {
 		return c.Faults(f)
 	}
-	return session.Faults(c.Label, c.Database, f)
+	return session.Faults(c.Label, c.Settings.Database, f)
 }
 
 // Counters count what happened since the server was opened.

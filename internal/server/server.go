@@ -140,7 +140,7 @@ func (s *Server) Dial(ctx context.Context) (conn *transport.Conn, f session.Fact
 	}
 	replies, err := conn.Greet(ctx, session.Questions(!s.cfg.OneSlot)...)
 	// What a server says before it closes the connection explains more than the closing.
-	if err = cmp.Or(f.Read(replies, s.cfg.Database), err); err != nil {
+	if err = cmp.Or(f.Read(replies, s.cfg.Settings.Database), err); err != nil {
 		conn.Close()
 		return nil, f, err
 	}
@@ -178,7 +178,7 @@ func (s *Server) dialAndServe(ctx context.Context, b *transport.Redial) transpor
 	} else {
 		// Only the first of several failed dials is logged, and before what it causes.
 		if !s.queue.failing() && ctx.Err() == nil {
-			s.cfg.Shared.log("dial failed", err)
+			s.cfg.Log("dial failed", err)
 		}
 		// The commands that waited for this dial fail, and further ones fail at once until there
 		// is a connection. So a dead node costs a caller no wait.
@@ -230,7 +230,7 @@ func (s *Server) serve(l *link) (lived time.Duration, err error) {
 	s.standing.begin(l.conn, l.facts)
 	s.ledger.begin()
 	s.queue.begin()
-	s.cfg.Shared.log("connected", nil)
+	s.cfg.Log("connected", nil)
 	err = l.run()
 	if errors.Is(err, transport.ErrOutOfStep) || errors.Is(err, reply.ErrMerged) || errors.Is(err, resp.ErrLimit) {
 		s.Violations.Add(1)
@@ -243,7 +243,7 @@ func (s *Server) serve(l *link) (lived time.Duration, err error) {
 	if l.conn.ClosedIdle() {
 		why = nil // nothing to warn of
 	}
-	s.cfg.Shared.log("connection ended", why) // before what it causes
+	s.cfg.Log("connection ended", why) // before what it causes
 	l.conn.Close()
 	// Answered after the undos are queued: what an owner submits when it gets the answer is queued behind them.
 	lost := command.Reply{Outcome: command.Unknown, Err: noAnswerReason(err)}

@@ -12,12 +12,18 @@ import (
 	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
-// Shared is what the servers of one node share: the Locker that the node belongs to, the room for undos that will be sent once more,
-// and the log. It is safe for concurrent use.
+// Shared is what the servers of one node share: what does not change, the Locker that the node belongs to, and the room for undos
+// that will be sent once more. It is safe for concurrent use. Its exported fields do not change after NewShared.
 type Shared struct {
+	Name    string // of the node, in votes and errors
+	Queue   int    // bounds the commands that wait to be written to each server, but for undos
+	Proxied bool
+	Log     func(msg string, err error) // logs an event of the node's connections; it must not block
+	// Quarantined returns the error of a server that the restart guard quarantines for so much longer.
+	Quarantined func(left time.Duration) error
+
 	unowned *command.Membership // of a node without a Locker
 	member  atomic.Pointer[command.Membership]
-	log     func(msg string, err error)
 	pruned  *background.Queue[droppedCommand] // answers them
 
 	parked, dropped atomic.Int64
@@ -25,9 +31,9 @@ type Shared struct {
 	forgetful       atomic.Bool // it was logged that the node may forget locks
 }
 
-// NewShared returns the Shared of a node without a Locker. log must not block.
-func NewShared(c clock.Clock, log func(msg string, err error)) *Shared {
-	s := &Shared{unowned: &command.Membership{Clock: c}, log: log}
+// NewShared completes the Shared of a node without a Locker, whose exported fields are set.
+func NewShared(c clock.Clock, s *Shared) *Shared {
+	s.unowned = &command.Membership{Clock: c}
 	s.member.Store(s.unowned)
 	s.pruned = background.NewQueue(0, droppedCommand.fail)
 	return s
@@ -72,7 +78,7 @@ func (s *Shared) releaseUndo() {
 // countDropped counts an undo that is not kept, and logs the first one, until no undo is parked.
 func (s *Shared) countDropped(why error) {
 	if s.dropped.Add(1); !s.dropping.Swap(true) {
-		s.log("undos are dropped", why)
+		s.Log("undos are dropped", why)
 	}
 }
 
@@ -80,6 +86,6 @@ func (s *Shared) countDropped(why error) {
 // INFO shows whether there is an append-only file, and not when it is written: of that only the doctor knows.
 func (s *Shared) noteForgetful(label string, f command.Facts) {
 	if s.Member().Guard == nil && !f.AOF && !s.forgetful.Swap(true) {
-		s.log("may forget locks", errors.New(label+" "+command.Forgets+command.Durability(f)))
+		s.Log("may forget locks", errors.New(label+" "+command.Forgets+command.Durability(f)))
 	}
 }

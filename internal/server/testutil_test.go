@@ -27,8 +27,11 @@ func newConfig() *Config {
 		Network: "tcp", DialTimeout: time.Second, HardTimeout: time.Second, RedialMin: 20 * time.Millisecond, RedialMax: 2 * time.Second, Clock: c,
 	}
 	cfg := &Config{
-		Name: "n1", Label: "n1", Settings: settings, Dialer: settings, Queue: 10_000, Shared: NewShared(c, func(string, error) {}),
-		Quarantined: func(left time.Duration) error { return fmt.Errorf("quarantined for %v", left) },
+		Shared: NewShared(c, &Shared{
+			Name: "n1", Queue: 10_000, Log: func(string, error) {},
+			Quarantined: func(left time.Duration) error { return fmt.Errorf("quarantined for %v", left) },
+		}),
+		Label: "n1", Settings: settings, Dialer: settings,
 	}
 	cfg.Shared.Join(&command.Membership{Clock: c, Servers: command.NewServers(), Guard: guard.New(longTTL, []string{"n1"})})
 	return cfg
