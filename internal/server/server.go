@@ -250,7 +250,7 @@ func (s *Server) serve(l *link) (lived time.Duration, err error) {
 	for _, c := range left {
 		c.Answer(lost)
 	}
-	s.standing.Answer(nil, lost) // a VerifyMarker may have been wanted
+	s.standing.unanswered(lost)
 	return s.cfg.now().Sub(began), err
 }
 

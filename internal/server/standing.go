@@ -283,6 +283,10 @@ func (s *standing) Answer(_ *command.Command, r command.Reply) {
 	}
 }
 
+// unanswered is told that the connection has ended, and what becomes of a command without an answer. A VerifyMarker may have been
+// wanted and not sent, so that the replies that wait for it get no other answer.
+func (s *standing) unanswered(lost command.Reply) { s.Answer(nil, lost) }
+
 // unscripted is told that the server does not know the script of a VerifyMarker, and so executed nothing. Another one goes out by the
 // text, and not the same: on another connection it would say too much about a quarantine.
 func (s *standing) unscripted(err error) {
