@@ -43,7 +43,7 @@ type ownConn struct {
 func (c *ownConn) Facts() command.Facts { return c.facts }
 
 // Faults returns what keeps the server from voting.
-func (c *ownConn) Faults() []command.Fault { return c.of.Faults(c.facts) }
+func (c *ownConn) Faults() []command.Fault { return c.of.cfg.Faults(c.facts) }
 
 // Address returns the address that Sentinels named.
 func (c *ownConn) Address() string { return c.raw.Address }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/server"
+	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -16,9 +18,14 @@ type Parts struct {
 	Logger   *slog.Logger
 }
 
-// ServerConfig returns the settings of a node's only server. d says where to dial.
+// ServerConfig returns the settings of the server of one master. d says where to dial. Other kinds of nodes change them.
 func (p *Parts) ServerConfig(d transport.Dialer) *server.Config {
-	return &server.Config{Shared: p.Shared, Label: p.Name, Settings: p.Settings, Dialer: d}
+	return &server.Config{
+		Shared: p.Shared, Label: p.Name, Settings: p.Settings, Dialer: d,
+		MayVote: func(string) error { return nil },
+		Faults:  func(f command.Facts) []command.Fault { return session.Faults(p.Name, p.Settings.Database, f) },
+		Ended:   func() {},
+	}
 }
 
 // Greeting returns a function that dials for a subscription, a Sentinel or a Cluster's slot map. It authenticates only, because none of

@@ -5,7 +5,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -18,35 +17,19 @@ type Config struct {
 	OneSlot  bool             // a script may use keys of one slot only: neither the restart guard's marker nor those of other locks
 
 	// MayVote returns why the server at an address that Sentinels named may not vote. It is asked when a command is written and when
-	// a grant is counted. No setting makes an exception from it. With nil each server may.
+	// a grant is counted. No setting makes an exception from it.
 	MayVote func(address string) error
 	// Redirect is told a command that was answered by an error. It either takes the command to another server, or returns what is
 	// shown in place of the error, or nil. Only the reader of a connection calls it. With nil no command is redirected.
 	Redirect func(c *command.Command, err error) (taken bool, shown error)
-	// Faults returns what keeps a server from voting, by its facts. With nil it is session.Faults.
+	// Faults returns what keeps a server from voting, by its facts.
 	Faults func(f command.Facts) []command.Fault
-	// Ended is told that a connection ended, or could not be made. It may be nil.
+	// Ended is told that a connection ended, or could not be made.
 	Ended func()
 }
 
 // now returns the time of the node's clock.
 func (c *Config) now() clock.Instant { return c.Settings.Clock.Now() }
-
-// mayVote returns why the server at an address may not vote.
-func (c *Config) mayVote(address string) error {
-	if c.MayVote == nil {
-		return nil
-	}
-	return c.MayVote(address)
-}
-
-// faults returns what keeps a server from voting.
-func (c *Config) faults(f command.Facts) []command.Fault {
-	if c.Faults != nil {
-		return c.Faults(f)
-	}
-	return session.Faults(c.Label, c.Settings.Database, f)
-}
 
 // Counters count what happened since the server was opened.
 type Counters struct {

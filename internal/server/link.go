@@ -145,7 +145,7 @@ func (l *link) counted(c *command.Command, r command.Reply) command.Reply {
 	if r.Outcome != command.Granted || !countsAsVote(c) {
 		return r
 	}
-	if err := l.server.cfg.mayVote(l.conn.Address); err != nil {
+	if err := l.server.cfg.MayVote(l.conn.Address); err != nil {
 		return command.Reply{Outcome: command.Unknown, Err: err}
 	}
 	return r

@@ -147,9 +147,6 @@ func (s *Server) Dial(ctx context.Context) (conn *transport.Conn, f session.Fact
 	return conn, f, nil
 }
 
-// Faults returns what keeps the server from voting, by its facts.
-func (s *Server) Faults(f command.Facts) []command.Fault { return s.cfg.faults(f) }
-
 // run dials, serves the connection, and dials again until the server is closed.
 func (s *Server) run() {
 	b := transport.NewRedial(s.cfg.Settings)
@@ -172,7 +169,7 @@ func (s *Server) dialAndServe(ctx context.Context, b *transport.Redial) transpor
 		} else if well {
 			// Queued commands remain: failUnsent is not called, and the next dial follows
 			// without a pause.
-			s.ended()
+			s.cfg.Ended()
 			return transport.AtOnce // most likely a restart: commands wait for one dial
 		}
 	} else {
@@ -185,15 +182,8 @@ func (s *Server) dialAndServe(ctx context.Context, b *transport.Redial) transpor
 		s.failUnsent(err)
 	}
 	// After failUnsent: what does not fail may go to another server of a Cluster.
-	s.ended()
+	s.cfg.Ended()
 	return transport.AfterPause
-}
-
-// ended tells the node that a connection ended, or could not be made.
-func (s *Server) ended() {
-	if s.cfg.Ended != nil {
-		s.cfg.Ended()
-	}
 }
 
 // connect dials, does the handshake and ends the dead connections that left acquires unanswered, so

@@ -67,7 +67,7 @@ type verdict struct {
 func (s *standing) begin(conn *transport.Conn, f session.Facts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn, s.state, s.byText = conn, session.NewState(s.cfg.Label, f, s.cfg.faults), false
+	s.conn, s.state, s.byText = conn, session.NewState(s.cfg.Label, f, s.cfg.Faults), false
 	s.marker.Connected()
 	s.checkLaterLocked()
 	s.changedLocked()
@@ -140,7 +140,7 @@ func (s *standing) admits(c *command.Command) error {
 		return nil
 	}
 	// Before everything else: no setting makes an exception from the Sentinels' majority.
-	if err := s.cfg.mayVote(v.address); err != nil {
+	if err := s.cfg.MayVote(v.address); err != nil {
 		return err
 	}
 	member := s.cfg.Shared.Member()

@@ -32,6 +32,9 @@ func newConfig() *Config {
 			Quarantined: func(left time.Duration) error { return fmt.Errorf("quarantined for %v", left) },
 		}),
 		Label: "n1", Settings: settings, Dialer: settings,
+		MayVote: func(string) error { return nil },
+		Faults:  func(f command.Facts) []command.Fault { return session.Faults("n1", 0, f) },
+		Ended:   func() {},
 	}
 	cfg.Shared.Join(&command.Membership{Clock: c, Servers: command.NewServers(), Guard: guard.New(longTTL, []string{"n1"})})
 	return cfg
