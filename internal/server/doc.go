@@ -10,7 +10,6 @@ package server
 //	queue.go     commands that wait to be written, and how those that are not sent end
 //	writer.go    writes batches to a connection; merger.go: commands that share a call
 //	flight.go    what was written and has no reply yet
-//	dropped.go   commands that are not written
 //	link.go      one connection: reads the replies, and answers
 //	standing.go  what is known of the server: its checks, and the restart guard's marker
 //	ledger.go    what is still to be deleted on the server

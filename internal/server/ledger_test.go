@@ -54,7 +54,7 @@ func TestALateAcquireIsForgottenWithItsKeys(t *testing.T) {
 		ledger := &l.server.ledger
 		l.flight.push([]*command.Command{acquiring("A", "k")})
 		l.server.unanswered(l)
-		ledger.late.Connected([]undo.Conn{l.id()}, l.server.cfg.now()) // it could not be ended
+		ledger.late.Connected([]undo.Conn{{ClientID: 1, RunID: "r"}}, l.server.cfg.now()) // it could not be ended
 		require.True(t, ledger.late.Some())
 		time.Sleep(2 * longTTL)
 		l.server.unanswered(l)

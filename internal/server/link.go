@@ -36,9 +36,6 @@ func newLink(s *Server, conn *transport.Conn, f session.Facts) *link {
 	return l
 }
 
-// id identifies the connection on the server.
-func (l *link) id() undo.Conn { return undo.Conn{ClientID: l.facts.ClientID, RunID: l.facts.RunID} }
-
 // run reads until the connection ends, waits for the writer, and returns the reason.
 func (l *link) run() error {
 	l.conn.Start()
@@ -72,14 +69,6 @@ func (l *link) read() error {
 func (l *link) next() *command.Command {
 	l.server.Answered.Add(1)
 	return l.flight.next()
-}
-
-// left returns the commands without a reply, in their order. It is called after the reader and the writer have ended.
-func (l *link) left() (all []*command.Command) {
-	for c := l.flight.next(); c != nil; c = l.flight.next() {
-		all = append(all, c)
-	}
-	return all
 }
 
 // handle turns the reply to a command into an answer, or sends the command again.

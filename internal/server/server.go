@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/session"
 	"github.com/quorumlock/go-redlock/internal/transport"
+	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
 // Server drives one server: commands go to it in order, over connections that come and go. It dials in the background from Start on,
@@ -245,11 +246,11 @@ func (s *Server) serve(l *link) (lived time.Duration, err error) {
 }
 
 // unanswered queues the unanswered undos of an ended connection for the next one. It returns the other unanswered commands and the
-// undos that are too late for their owners, which are to be answered as Unknown.
+// undos that are too late for their owners, which are to be answered as Unknown. The reader and the writer have ended.
 func (s *Server) unanswered(l *link) (left []*command.Command) {
 	s.ledger.ended()
 	closed, now := s.queue.isClosed(), s.queue.now()
-	for _, c := range l.left() {
+	for c := l.flight.next(); c != nil; c = l.flight.next() {
 		switch {
 		case c.Op.Undoes() && !closed && c.Expired(now): // it might be sent forever otherwise
 			s.ledger.undone(c)
@@ -258,7 +259,7 @@ func (s *Server) unanswered(l *link) (left []*command.Command) {
 			s.queue.again(c)
 			continue
 		case c.Op.Creates():
-			s.ledger.lost(c, l.id()) // the server may execute it later
+			s.ledger.lost(c, undo.Conn{ClientID: l.facts.ClientID, RunID: l.facts.RunID}) // the server may execute it later
 		}
 		left = append(left, c)
 	}
@@ -268,11 +269,10 @@ func (s *Server) unanswered(l *link) (left []*command.Command) {
 // failUnsent makes new commands fail at once until there is a connection again, and fails those that wait, but for undos that may be
 // needed.
 func (s *Server) failUnsent(err error) {
-	failed := s.queue.fail(err)
-	for _, d := range failed {
+	for _, d := range s.queue.fail(err) {
 		if d.command.Op.Undoes() {
 			s.ledger.undone(d.command) // its owner gets the answer in time
 		}
+		d.fail()
 	}
-	failAll(failed)
 }

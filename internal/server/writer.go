@@ -76,8 +76,7 @@ func (w *writer) write() (more bool) {
 	if conn.IsDead() {
 		return false // what is queued waits for the next connection
 	}
-	dropped, more := w.take()
-	failAll(dropped)
+	more = w.take()
 	if len(w.batch) > 0 {
 		// Counted before the write, because the replies may come before it returns.
 		s.Writes.Add(1)
@@ -92,16 +91,16 @@ func (w *writer) write() (more bool) {
 	return more
 }
 
-// take moves commands from the queue to the batch. It also returns the commands that are not to be sent, and whether the queue
-// holds more.
-func (w *writer) take() (dropped []droppedCommand, more bool) {
+// take moves commands from the queue to the batch, and fails those that are not to be sent. It reports whether the queue holds
+// more.
+func (w *writer) take() (more bool) {
 	s := w.link.server
 	now := s.queue.now()
 	w.batch, w.text = w.batch[:0], false
 	if s.standing.wanted.Load() {
 		for _, c := range s.standing.first() {
 			if err := s.standing.admits(c); err != nil {
-				dropped = append(dropped, droppedCommand{c, err})
+				c.Fail(err)
 			} else {
 				w.add(c)
 			}
@@ -112,7 +111,7 @@ func (w *writer) take() (dropped []droppedCommand, more bool) {
 		// A connection can become unfit while a command is queued, and another one than the one that admitted the command, so this is
 		// asked once more.
 		if err := s.standing.admits(c); err != nil {
-			dropped = append(dropped, droppedCommand{c, err})
+			c.Fail(err)
 			continue
 		}
 		if c.Guarded {
@@ -123,7 +122,7 @@ func (w *writer) take() (dropped []droppedCommand, more bool) {
 		// MarkSent comes last, because it decides between sending and giving up: of a command
 		// that is marked an answer is due, and one that was given up before is never sent.
 		if !c.Op.Undoes() && c.Expired(now) || !c.MarkSent() { // an undo is never too late: its acquire may be as late
-			dropped = append(dropped, droppedCommand{c, dropReason(c, now)})
+			c.Fail(dropReason(c, now))
 			continue
 		}
 		c.Merged = 0 // it may have been sent before, as part of a merged call
@@ -135,7 +134,7 @@ func (w *writer) take() (dropped []droppedCommand, more bool) {
 	clear(w.taken)
 	w.merger.rest(w)
 	w.recordBatch()
-	return dropped, more
+	return more
 }
 
 // add puts a command into the batch. Before the first use of a script on this connection it puts a command there that loads the
