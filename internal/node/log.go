@@ -8,14 +8,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/server"
 )
 
-// eventLog logs the events of a node's connections, in their order, on a separate goroutine: the handler is the user's, and may block,
-// panic, or close the node.
-type eventLog struct {
-	name   string
-	logger *slog.Logger // nil: nothing is logged
-	lines  *background.Queue[logLine]
-}
-
 // logLine is an event.
 type logLine struct {
 	msg string
@@ -25,24 +17,24 @@ type logLine struct {
 // maxLines bounds the lines that wait, in case a handler blocks.
 const maxLines = 16
 
-// NewLog returns a function that logs an event of the connections of a node, or of one Sentinel of it. It does not block.
+// NewLog returns a function that logs an event of the connections of a node, or of one Sentinel of it; with a nil logger it logs nothing.
+// It does not block. The events are logged in their order, on a separate goroutine: the handler is the user's, and may block, panic,
+// or close the node.
 func NewLog(name string, logger *slog.Logger) func(msg string, err error) {
-	l := &eventLog{name: name, logger: logger}
-	l.lines = background.NewQueue(maxLines, l.write)
-	return l.log
-}
-
-func (l *eventLog) log(msg string, err error) {
-	if l.logger != nil {
-		_ = l.lines.Add(logLine{msg, err}) // or the line is dropped, because waiting for the handler would stop the node
+	if logger == nil {
+		return func(string, error) {}
+	}
+	lines := background.NewQueue(maxLines, func(l logLine) { l.write(name, logger) })
+	return func(msg string, err error) {
+		_ = lines.Add(logLine{msg, err}) // or the line is dropped, because waiting for the handler would stop the node
 	}
 }
 
-func (l *eventLog) write(line logLine) {
+func (l logLine) write(name string, logger *slog.Logger) {
 	defer func() { _ = recover() }() // a panic of the user's handler cannot be reported
-	if line.err != nil && !errors.Is(line.err, server.ErrClosed) {
-		l.logger.Warn("redlock node: "+line.msg, "node", l.name, "error", line.err)
+	if l.err != nil && !errors.Is(l.err, server.ErrClosed) {
+		logger.Warn("redlock node: "+l.msg, "node", name, "error", l.err)
 		return
 	}
-	l.logger.Info("redlock node: "+line.msg, "node", l.name)
+	logger.Info("redlock node: "+l.msg, "node", name)
 }
