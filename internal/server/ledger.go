@@ -129,9 +129,7 @@ func (l *ledger) nextSweep() (next *command.Command) {
 	failing, unfit := l.standing.failing()
 	parked := l.parked.Len() > 0
 	if !failing && (!unfit || !parked) {
-		if r := l.late.Sweep(now, !l.cfg.OneSlot && !l.cfg.Proxied); r != nil {
-			next = &command.Command{Request: r}
-		}
+		next = l.late.Sweep(now, !l.cfg.OneSlot && !l.cfg.Proxied)
 	}
 	least := undo.SweepPause
 	if unfit || parked { // a check or a probe comes each second
@@ -205,9 +203,7 @@ func (l *ledger) removeIf(condition func(c *command.Command) bool) []*command.Co
 func (l *ledger) drain() (parked, sweeps []*command.Command) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, r := range l.late.SweepEach() {
-		sweeps = append(sweeps, &command.Command{Request: r})
-	}
+	sweeps = l.late.SweepEach()
 	l.late.Clear()
 	l.sweeps.Stop()
 	l.probes.Stop() // a probe that is already firing finds no undo

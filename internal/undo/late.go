@@ -171,7 +171,7 @@ func (l *Late) Wait(until clock.Instant) { l.due = until }
 
 // Sweep returns a sweep of acquires, those first that were swept longest ago, and forgets those
 // whose keys have expired; nil: none is left. Unless several is true, all have the same first key.
-func (l *Late) Sweep(now clock.Instant, several bool) *command.Request {
+func (l *Late) Sweep(now clock.Instant, several bool) *command.Command {
 	var batch, others []*acquire
 	keys := 0
 	for _, a := range l.undone {
@@ -189,7 +189,7 @@ func (l *Late) Sweep(now clock.Instant, several bool) *command.Request {
 }
 
 // SweepEach returns a sweep of each acquire that is undone.
-func (l *Late) SweepEach() (all []*command.Request) {
+func (l *Late) SweepEach() (all []*command.Command) {
 	for _, a := range l.undone {
 		all = append(all, sweepOf([]*acquire{a}))
 	}
@@ -197,7 +197,7 @@ func (l *Late) SweepEach() (all []*command.Request) {
 }
 
 // sweepOf returns one sweep of all these acquires; nil if there are none.
-func sweepOf(batch []*acquire) *command.Request {
+func sweepOf(batch []*acquire) *command.Command {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -209,7 +209,7 @@ func sweepOf(batch []*acquire) *command.Request {
 	}
 	r := &command.Request{}
 	command.NewSweep(r, keys, tokens)
-	return r
+	return &command.Command{Request: r}
 }
 
 // Clear drops everything: the server is another one now, or the node is closed.

@@ -39,7 +39,7 @@ func undoing(token string, hold time.Duration) *command.Command {
 }
 
 // swept returns the keys and tokens of a sweep, "k A", one for each key.
-func swept(r *command.Request) (all []string) {
+func swept(r *command.Command) (all []string) {
 	if r == nil {
 		return nil
 	}
