@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -81,13 +82,7 @@ func parseURL(rawURL string) (c Config, err error) {
 	if err != nil {
 		return c, err
 	}
-	if err := c.setUser(u.User); err != nil {
-		return c, err
-	}
-	if err := c.setDatabase(database); err != nil {
-		return c, err
-	}
-	if err := c.setSettings(settings, database != ""); err != nil {
+	if err := cmp.Or(c.setUser(u.User), c.setDatabase(database), c.setSettings(settings, database != "")); err != nil {
 		return c, err
 	}
 	// Checked with all defaults, so that a URL with settings that contradict a default is an
@@ -221,15 +216,14 @@ func settingsOf(u *url.URL) (map[string]string, error) {
 // setSettings sets what follows the question mark, except what only a Kind has. The order of the settings is not
 // kept, so none may depend on another one.
 func (c *Config) setSettings(settings map[string]string, inPath bool) error {
+	ofPath := c.Database
 	for name, value := range settings {
-		// Only db changes the database, so that this is the path's.
-		before := c.Database
 		if err := c.set(name, value); err != nil {
 			return err
 		}
-		if name == "db" && inPath && c.Database != before {
-			return errors.New("the path and the setting db name different databases")
-		}
+	}
+	if inPath && c.Database != ofPath {
+		return errors.New("the path and the setting db name different databases")
 	}
 	return nil
 }
