@@ -86,16 +86,3 @@ type SentinelAnswer struct {
 	Others  int    // the number of other Sentinels that it knows
 	Err     string // why it could not be queried since; empty if it could
 }
-
-// NamedError is why a server can't be used whose address is not in the node's URL, because other
-// servers named it.
-type NamedError struct {
-	Err   error
-	Named string // who named which address, and what to set if clients can't reach it
-}
-
-// Error returns the reason, and who named the address.
-func (e *NamedError) Error() string { return e.Err.Error() + "; " + e.Named }
-
-// Unwrap returns the reason.
-func (e *NamedError) Unwrap() error { return e.Err }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/named"
 )
 
 // cures has what to do about the errors of servers that let no connection in, by their codes.
@@ -22,7 +22,7 @@ var cures = []struct{ code, cure string }{
 // Unreachable returns the finding about a node, or a server of it, that could not be examined within a
 // time.
 func Unreachable(node string, err error, within time.Duration) Finding {
-	var named *door.NamedError
+	var named *named.Error
 	isNamed := errors.As(err, &named)
 	if isNamed {
 		err = named.Err

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/named"
 )
 
 func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
@@ -47,7 +47,7 @@ func TestTheFindingAboutANamedAddressSaysWhoNamedIt(t *testing.T) {
 		{command.ErrTimeout, "no answer within 2s: its process may be frozen"},
 		{errors.New("no such host"), "a could not be examined: no such host; x named b:1"},
 	} {
-		named := &door.NamedError{Err: c.err, Named: "x named b:1"}
+		named := &named.Error{Err: c.err, Named: "x named b:1"}
 		require.ErrorIs(t, named, c.err)
 		require.EqualError(t, named, c.err.Error()+"; x named b:1")
 		text := Unreachable("a", fmt.Errorf("several: %w", named), 2*time.Second).Text

@@ -10,4 +10,3 @@ package node
 //	conn.go      connections for the doctor and the command
 //	log.go       logs the events of connections
 //	setting.go   checks of settings
-//	named.go     who named an address

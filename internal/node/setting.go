@@ -1,12 +1,9 @@
 package node
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -17,14 +14,6 @@ const (
 	MaxWait = 5 * time.Minute
 	MaxName = 255
 )
-
-// First returns the first address in alphabetical order, or an empty text.
-func First(addresses []string) string {
-	if len(addresses) == 0 {
-		return ""
-	}
-	return slices.Min(addresses)
-}
 
 // CheckHostPort returns an error unless the address has a host and a port.
 func CheckHostPort(setting, address string) error {
@@ -80,14 +69,6 @@ func NotURL(setting, value string) error {
 	return nil
 }
 
-// NoURLs returns the first error of NotURL, because a URL in the wrong place is one mistake.
-func NoURLs(setting string, values []string) (err error) {
-	for _, v := range values {
-		err = cmp.Or(err, NotURL(setting, v))
-	}
-	return err
-}
-
 // SchemeOf returns the scheme for servers with TLS, or without.
 func SchemeOf(scheme string, encrypted bool) string {
 	if encrypted {
@@ -117,21 +98,4 @@ func Duration(name, value string) (time.Duration, error) {
 		return 0, fmt.Errorf("the setting %s must be a duration of %v to %v, as in 1.5s", name, MinWait, MaxWait)
 	}
 	return d, nil
-}
-
-// NoHost is what a server names in place of a host that it does not know.
-const NoHost = "?"
-
-// ErrNoAddress rejects an address that a server named.
-var ErrNoAddress = errors.New("server named an invalid address")
-
-// Endpoint returns the address of a host and port that a server named. It refuses what cannot be
-// one, because the text would appear in errors and logs, at any length.
-func Endpoint(host, port string) (string, error) {
-	// 16 bits: a larger number is not a port.
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || host == NoHost || CheckText("host", host, MaxName, Graphic) != nil {
-		return "", ErrNoAddress
-	}
-	return net.JoinHostPort(host, port), nil
 }

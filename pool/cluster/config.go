@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 )
 
@@ -49,4 +50,4 @@ func (c *Config) url(encrypted bool, user string) string {
 }
 
 // checkURLs refuses addresses that may be URLs with a password, which errors and String would show.
-func (c *Config) checkURLs() error { return node.NoURLs("cluster.Config.Addresses", c.Addresses) }
+func (c *Config) checkURLs() error { return named.NoURLs("cluster.Config.Addresses", c.Addresses) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/transport"
@@ -25,7 +26,7 @@ func (k nodeKind) NodeKind() node.Kind { return k }
 
 func (nodeKind) Traits() command.NodeKind { return command.NodeKind{Cluster: true} }
 
-func (k nodeKind) DefaultName(int) string { return "cluster@" + node.First(k.Addresses) }
+func (k nodeKind) DefaultName(int) string { return "cluster@" + named.First(k.Addresses) }
 
 // Check returns all wrong addresses, and the first setting that a Cluster excludes.
 func (k nodeKind) Check(s *transport.Settings, proxied bool) error {

@@ -15,13 +15,13 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/nodetest"
 	"github.com/quorumlock/go-redlock/internal/server"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
-const noHost = node.NoHost
+const noHost = named.NoHost
 
 func TestAWrongConfigurationOfAClusterIsRefused(t *testing.T) {
 	good := []string{"a:1"}
@@ -259,5 +259,5 @@ func TestAClusterWithoutASlotMapDoesNotVote(t *testing.T) {
 
 func TestAnAddressThatAMapNamesIsPrintable(t *testing.T) {
 	_, err := parseSlots([]any{[]any{int64(0), int64(1), []any{[]byte("h\x1b[31m"), int64(7)}}}, nil, "me:7")
-	require.ErrorIs(t, err, node.ErrNoAddress)
+	require.ErrorIs(t, err, named.ErrNoAddress)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/named"
 )
 
 // redirection is what a member says of the owner of a slot.
@@ -35,6 +35,6 @@ func parseRedirection(text, from string) redirection {
 		host, _, _ = net.SplitHostPort(from)
 	}
 	// An invalid endpoint leaves the address empty, which the caller takes for no redirect.
-	address, _ := node.Endpoint(host, port)
+	address, _ := named.Endpoint(host, port)
 	return redirection{words[0] == "ASK", slot, address}
 }

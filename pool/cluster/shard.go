@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/server"
@@ -52,7 +53,7 @@ func (sh *shard) unreachable(err error) error {
 	if by == "" {
 		return err
 	}
-	return node.NamedError(err, "its Cluster ("+by+")", sh.address, "set cluster-announce-ip and cluster-announce-port on that server")
+	return named.By(err, "its Cluster ("+by+")", sh.address, "set cluster-announce-ip and cluster-announce-port on that server")
 }
 
 // connEnded queries the slot map: another master may have the slots now.
@@ -137,7 +138,7 @@ func (sh *shard) redirect(c *command.Command, err error) (taken bool, shown erro
 // withoutHost names the server that sent a redirect without a host. It returns nil for any other error.
 func (sh *shard) withoutHost(err error) error {
 	code, clean := resp.Code(err), resp.Clean(err)
-	if code != "MOVED" && code != "ASK" || !strings.Contains(clean.Error(), " "+node.NoHost+":") {
+	if code != "MOVED" && code != "ASK" || !strings.Contains(clean.Error(), " "+named.NoHost+":") {
 		return nil
 	}
 	return fmt.Errorf("pool: %w: %s names no host: %s", clean, sh.address, setHostname)

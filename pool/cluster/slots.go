@@ -9,12 +9,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/resp"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
-// noPort is in the place of an address that no client can use, like node.NoHost.
+// noPort is in the place of an address that no client can use, like named.NoHost.
 const (
 	noPort = ":0"
 
@@ -24,7 +24,7 @@ const (
 // gapOf returns why a range has no master that a client can use, or "" if it has one.
 func gapOf(address string) string {
 	switch address {
-	case node.NoHost:
+	case named.NoHost:
 		return `the slot map names a master by the host "?": ` + setHostname
 	case noPort:
 		return "the slot map names a master by the port 0, because it serves either TLS or plain connections only, and this is one of the " +
@@ -90,14 +90,14 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		}
 		var address string
 		switch {
-		case name == node.NoHost:
-			all = append(all, slotRange{first, last, node.NoHost})
+		case name == named.NoHost:
+			all = append(all, slotRange{first, last, named.NoHost})
 			continue
 		case port == 0:
 			all = append(all, slotRange{first, last, noPort})
 			continue
 		}
-		if address, err = node.Endpoint(name, strconv.Itoa(port)); err != nil {
+		if address, err = named.Endpoint(name, strconv.Itoa(port)); err != nil {
 			return nil, err
 		}
 		// Every master costs connections and goroutines, so their number is bounded before any is

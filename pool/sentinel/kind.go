@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/transport"
@@ -34,7 +35,7 @@ func (k nodeKind) NodeKind() node.Kind { return k }
 func (k nodeKind) Traits() command.NodeKind { return command.NodeKind{MaxAge: k.MaxAge} }
 
 func (k nodeKind) DefaultName(database int) string {
-	return fmt.Sprintf("%s@%s/%d", k.Master, node.First(k.Addresses), database)
+	return fmt.Sprintf("%s@%s/%d", k.Master, named.First(k.Addresses), database)
 }
 
 // Check looks for URLs first: the other errors quote the addresses, and a URL may contain a password.

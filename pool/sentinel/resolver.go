@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/signal"
@@ -165,7 +166,7 @@ func (r *resolver) unreachable(address string, err error) error {
 	r.mu.Lock()
 	by := r.council.naming(address)
 	r.mu.Unlock()
-	return node.NamedError(err, "its Sentinels ("+oneline.List(by, ", ")+")", address,
+	return named.By(err, "its Sentinels ("+oneline.List(by, ", ")+")", address,
 		"correct it in SENTINEL MONITOR, and set replica-announce-ip on the servers and sentinel announce-ip on the Sentinels")
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/nodetest"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -75,7 +75,7 @@ func TestWhichSentinelsNamedAnAddressThatNothingListensAtIsSaid(t *testing.T) {
 
 func TestAnAddressThatASentinelNamesIsPrintable(t *testing.T) {
 	_, err := masterIn([]any{[]byte("h\x1b[31m"), []byte("1")}, nil)
-	require.ErrorIs(t, err, node.ErrNoAddress)
+	require.ErrorIs(t, err, named.ErrNoAddress)
 	_, err = masterIn([]any{[]byte("h"), []byte("1\n")}, nil)
-	require.ErrorIs(t, err, node.ErrNoAddress)
+	require.ErrorIs(t, err, named.ErrNoAddress)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
@@ -83,7 +84,7 @@ func (c *Config) url(encrypted bool, user string, database int) string {
 
 // checkURLs refuses settings that may be URLs with a password, which errors and String would show.
 func (c *Config) checkURLs() error {
-	return cmp.Or(node.NotURL("sentinel.Config.Master", c.Master), node.NoURLs("sentinel.Config.Addresses", c.Addresses))
+	return cmp.Or(node.NotURL("sentinel.Config.Master", c.Master), named.NoURLs("sentinel.Config.Addresses", c.Addresses))
 }
 
 // maxAge returns how long an answer counts by this machine's clock, which may be slower than the

@@ -16,6 +16,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/nodetest"
 	"github.com/quorumlock/go-redlock/pool"
@@ -428,7 +429,7 @@ func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 		{"h", "1", "2"},
 	} {
 		_, err := masterIn(wrong, nil)
-		require.ErrorIs(t, err, node.ErrNoAddress, "%q", wrong)
+		require.ErrorIs(t, err, named.ErrNoAddress, "%q", wrong)
 	}
 	got, err := masterIn([]any{"::1", "65535"}, nil)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/pubsub"
 	"github.com/quorumlock/go-redlock/internal/resp"
@@ -191,7 +192,7 @@ func masterIn(reply any, err error) (string, error) {
 	case err != nil:
 		return "", resp.Clean(err)
 	case len(parts) != 2:
-		return "", node.ErrNoAddress
+		return "", named.ErrNoAddress
 	}
-	return node.Endpoint(parts[0], parts[1])
+	return named.Endpoint(parts[0], parts[1])
 }
