@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/visit"
 	"github.com/quorumlock/go-redlock/pool/cluster"
 	"github.com/quorumlock/go-redlock/pool/sentinel"
 )
@@ -90,7 +91,7 @@ func ownDialError(t *testing.T, n *Node) error {
 	t.Helper()
 	s, err := n.shape.Servers(t.Context())
 	if err == nil {
-		_, err = s.All[0].Dial(t.Context())
+		_, err = visit.Dial(t.Context(), s.All[0])
 	}
 	require.Error(t, err)
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/visit"
 )
 
 // closing is a connection of a service whose Close must not be called twice.
@@ -43,9 +43,9 @@ func TestAConnectionOfAWrappedPoolIsClosedOnce(t *testing.T) {
 		n, err := Wrap(&redis.Pool{DialContext: dial}, Config{Name: "n1", Clock: clock.Runtime()})
 		require.NoError(t, err)
 		require.Equal(t, command.Granted, pinging().Outcome(t, n))
-		servers, err := node.ServersOf(t.Context(), n)
+		servers, err := visit.Servers(t.Context(), n)
 		require.NoError(t, err)
-		own, err := servers.All[0].Dial(t.Context()) // as the doctor does
+		own, err := visit.Dial(t.Context(), servers.All[0]) // as the doctor does
 		require.NoError(t, err)
 		own.Close()
 		m.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
-	"github.com/quorumlock/go-redlock/internal/node"
+	"github.com/quorumlock/go-redlock/internal/visit"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -30,17 +30,17 @@ const (
 // therefore admits nothing that has changed since. The error is the reason of Failed. A node with the guard has
 // one server.
 func Admit(ctx context.Context, n door.Node, g *guard.Settings, found *Diagnosis, until int64) (Admission, error) {
-	servers, err := node.ServersOf(ctx, n)
+	servers, err := visit.Servers(ctx, n)
 	if err != nil {
 		return Failed, err
 	}
-	conn, err := servers.All[0].Dial(ctx)
+	conn, err := visit.Dial(ctx, servers.All[0])
 	if err != nil {
 		return Failed, err
 	}
 	defer conn.Close()
 	hash := ""
-	err = conn.Run(ctx, door.Call{Name: "SCRIPT", Args: []any{"LOAD", admit}, Take: func(reply any, err error) error {
+	err = conn.Run(ctx, visit.Call{Name: "SCRIPT", Args: []any{"LOAD", admit}, Take: func(reply any, err error) error {
 		hash, _ = redis.String(reply, err) // or the user may not load scripts
 		return nil
 	}})
@@ -60,9 +60,9 @@ func Admit(ctx context.Context, n door.Node, g *guard.Settings, found *Diagnosis
 }
 
 // run executes the script.
-func run(ctx context.Context, conn door.Conn, name, script string, args []any) (Admission, error) {
+func run(ctx context.Context, conn *visit.Conn, name, script string, args []any) (Admission, error) {
 	result := Unanswered
-	err := conn.Run(ctx, door.Call{Name: name, Args: append([]any{script}, args...), Take: func(reply any, err error) error {
+	err := conn.Run(ctx, visit.Call{Name: name, Args: append([]any{script}, args...), Take: func(reply any, err error) error {
 		result = Failed // the script writes last
 		if err == nil {
 			result = admission(reply)

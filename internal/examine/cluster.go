@@ -5,19 +5,19 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
 
 // ofCluster returns the diagnosis of a Cluster by those of its masters, or why each could not be examined. The
 // facts are those of the first one that answers; the findings are of all.
-func ofCluster(node string, of door.Servers, each []*Diagnosis, errs []error, within time.Duration) (*Diagnosis, error) {
+func ofCluster(node string, of node.Servers, each []*Diagnosis, errs []error, within time.Duration) (*Diagnosis, error) {
 	var found *Diagnosis
 	var said []Finding
 	replicas := 0
 	for i, e := range each {
 		if errs[i] != nil {
-			said = append(said, Unreachable(of.All[i].Name(), errs[i], within.Round(time.Millisecond)))
+			said = append(said, Unreachable(of.All[i].Config.Label, errs[i], within.Round(time.Millisecond)))
 			continue
 		}
 		if found == nil {
@@ -42,7 +42,7 @@ func ofCluster(node string, of door.Servers, each []*Diagnosis, errs []error, wi
 }
 
 // topologyFindings returns the findings about the whole Cluster.
-func topologyFindings(node string, of door.Servers, replicas int) (all []Finding) {
+func topologyFindings(node string, of node.Servers, replicas int) (all []Finding) {
 	add := func(g Grade, format string, args ...any) {
 		all = append(all, finding(g, command.CodeCluster, node+" "+format, args...))
 	}

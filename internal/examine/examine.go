@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/visit"
 	"github.com/quorumlock/go-redlock/internal/wallclock"
 )
 
@@ -36,7 +37,7 @@ func (q *Question) Node(ctx context.Context, n door.Node) (*Diagnosis, error) {
 	began := q.Clock.Now()
 	soon, cancel := context.WithTimeoutCause(ctx, q.Timeout, command.ErrTimeout)
 	defer cancel()
-	servers, err := node.ServersOf(soon, n)
+	servers, err := visit.Servers(soon, n)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +59,8 @@ func (q *Question) Node(ctx context.Context, n door.Node) (*Diagnosis, error) {
 }
 
 // server dials, asks everything, and closes the connection. soon bounds what takes a few round trips only.
-func (q *Question) server(ctx, soon context.Context, s door.Server, of door.Servers) (*Diagnosis, error) {
-	conn, err := s.Dial(soon)
+func (q *Question) server(ctx, soon context.Context, s node.Master, of node.Servers) (*Diagnosis, error) {
+	conn, err := visit.Dial(soon, s)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (q *Question) server(ctx, soon context.Context, s door.Server, of door.Serv
 	for _, f := range conn.Faults() {
 		found.Findings = append(found.Findings, Finding{Error, f})
 	}
-	found.Findings = append(found.Findings, q.findings(s.Name(), found)...)
+	found.Findings = append(found.Findings, q.findings(s.Config.Label, found)...)
 	if q.Scan {
 		if err := scanForLocks(ctx, conn, found); err != nil {
 			return nil, err
@@ -86,11 +87,11 @@ func (q *Question) server(ctx, soon context.Context, s door.Server, of door.Serv
 
 // measureClock sends TIME alone, so that the round trip is that of one command. It compares the
 // node's clock with that of this machine in the middle of the round trip.
-func (q *Question) measureClock(ctx context.Context, conn door.Conn, found *Diagnosis) error {
+func (q *Question) measureClock(ctx context.Context, conn *visit.Conn, found *Diagnosis) error {
 	// The duration is measured by the steady clock. Only the difference to the node needs the wall
 	// clock.
 	began, ours := q.Clock.Now(), wallclock.Micros()
-	err := conn.Run(ctx, door.Call{Name: "TIME", Take: func(reply any, err error) error {
+	err := conn.Run(ctx, visit.Call{Name: "TIME", Take: func(reply any, err error) error {
 		found.Time = serverTime(reply, err)
 		return nil
 	}})
@@ -122,9 +123,9 @@ func serverTime(reply any, err error) int64 {
 
 // readMore returns the calls that read what the handshake does not. A user without the right to INFO or
 // CONFIG GET gets none of it, which is no error.
-func readMore(found *Diagnosis) []door.Call {
-	read := func(setting string, take func(value string)) door.Call {
-		return door.Call{Name: "CONFIG", Args: []any{"GET", setting}, Take: func(reply any, err error) error {
+func readMore(found *Diagnosis) []visit.Call {
+	read := func(setting string, take func(value string)) visit.Call {
+		return visit.Call{Name: "CONFIG", Args: []any{"GET", setting}, Take: func(reply any, err error) error {
 			pair, err := redis.Strings(reply, err)
 			// A server that does not know the setting answers with an empty list.
 			if err == nil && len(pair) == 2 {
@@ -135,7 +136,7 @@ func readMore(found *Diagnosis) []door.Call {
 			return nil
 		}}
 	}
-	return []door.Call{
+	return []visit.Call{
 		{Name: "INFO", Take: func(reply any, err error) error {
 			if info, err := redis.String(reply, err); err == nil {
 				found.readInfo(info)

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/node"
 )
 
 // Finding is a problem or a remark about one node or about all of them.
@@ -167,7 +167,7 @@ func durabilityFinding(node string, e *Diagnosis, g *guard.Settings) []Finding {
 }
 
 // sentinelFindings returns the findings about a node's Sentinels, which have named its master.
-func sentinelFindings(node, master string, all []door.SentinelAnswer) []Finding {
+func sentinelFindings(node, master string, all []node.SentinelAnswer) []Finding {
 	if len(all) == 0 {
 		return nil
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/guard"
+	"github.com/quorumlock/go-redlock/internal/visit"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
 // probes returns calls that try every right that the Locker needs. Those of a waiter come last, because
 // afterwards the connection may accept no other command, not even a SCAN.
-func (q *Question) probes(found *Diagnosis, cluster bool) []door.Call {
+func (q *Question) probes(found *Diagnosis, cluster bool) []visit.Call {
 	calls := append(probeRights(found, q.Key), q.keyRights(found, cluster)...)
 	try := probe(found, q.Key)
 	if cluster { // to read the slot map, and to follow a redirect
@@ -30,11 +30,11 @@ func (q *Question) probes(found *Diagnosis, cluster bool) []door.Call {
 // probeRights returns calls that try every command of this library without any change: on a key that
 // does not exist, or with an invalid argument. Servers check the right to a command before anything
 // else, so even an invalid one shows whether the right is missing.
-func probeRights(found *Diagnosis, key string) []door.Call {
+func probeRights(found *Diagnosis, key string) []visit.Call {
 	try := probe(found, key)
 	const nothing = "return 0"
 	channel := command.FreePrefix + key
-	return []door.Call{
+	return []visit.Call{
 		try("set", "SET", key, "", "XX", "PX", 1), // XX: only if the key exists
 		try("get", "GET", key),
 		try("del", "DEL", key),
@@ -63,7 +63,7 @@ func probeRights(found *Diagnosis, key string) []door.Call {
 
 // keyRights returns calls that try the rights to read and write the keys other than the lock's. The
 // marker may exist, so PEXPIRE is given an argument that is not a number, which changes nothing.
-func (q *Question) keyRights(found *Diagnosis, cluster bool) (calls []door.Call) {
+func (q *Question) keyRights(found *Diagnosis, cluster bool) (calls []visit.Call) {
 	// Without a prefix the user may have the right to some counters only, so this one proves
 	// nothing.
 	if !unprefixed(q.Key) {
@@ -83,9 +83,9 @@ func (q *Question) keyRights(found *Diagnosis, cluster bool) (calls []door.Call)
 
 // probe returns a function that makes calls. Each records in found whether the right to a command, to
 // the key or to its channel is missing.
-func probe(found *Diagnosis, key string) func(right, name string, args ...any) door.Call {
-	return func(right, name string, args ...any) door.Call {
-		return door.Call{Name: name, Args: args, Take: func(_ any, err error) error {
+func probe(found *Diagnosis, key string) func(right, name string, args ...any) visit.Call {
+	return func(right, name string, args ...any) visit.Call {
+		return visit.Call{Name: name, Args: args, Take: func(_ any, err error) error {
 			if err == nil {
 				return nil
 			}

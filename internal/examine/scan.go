@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/internal/visit"
 )
 
 // scanPageSize is how many keys one SCAN asks for: so few that other clients of the server do not
@@ -26,7 +27,7 @@ const scanPageSize = 500
 //
 // It ends with ctx, with the node, and when a server does not answer in time. It needs the right to SCAN.
 func Keys(ctx context.Context, n door.Node, pattern string, page func(keys []string) error) error {
-	servers, err := node.ServersOf(ctx, n)
+	servers, err := visit.Servers(ctx, n)
 	switch {
 	case err != nil:
 		return err
@@ -37,7 +38,7 @@ func Keys(ctx context.Context, n door.Node, pattern string, page func(keys []str
 		err := scanServer(ctx, s, pattern, page)
 		switch {
 		case err != nil && servers.Cluster:
-			return fmt.Errorf("%s: %w", s.Name(), err)
+			return fmt.Errorf("%s: %w", s.Config.Label, err)
 		case err != nil:
 			return err
 		}
@@ -45,8 +46,8 @@ func Keys(ctx context.Context, n door.Node, pattern string, page func(keys []str
 	return nil
 }
 
-func scanServer(ctx context.Context, s door.Server, pattern string, page func(keys []string) error) error {
-	conn, err := s.Dial(ctx)
+func scanServer(ctx context.Context, s node.Master, pattern string, page func(keys []string) error) error {
+	conn, err := visit.Dial(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func scanServer(ctx context.Context, s door.Server, pattern string, page func(ke
 
 // scanForLocks looks through the keys of the database until it finds one that may be a live lock:
 // a key with a TTL, outside of our own namespace.
-func scanForLocks(ctx context.Context, conn door.Conn, found *Diagnosis) error {
+func scanForLocks(ctx context.Context, conn *visit.Conn, found *Diagnosis) error {
 	err := scan(ctx, conn, func(keys []string) error {
 		// The keys of a page are asked in one flush. A key that has expired meanwhile answers -2,
 		// which is no lock.
@@ -83,7 +84,7 @@ func scanForLocks(ctx context.Context, conn door.Conn, found *Diagnosis) error {
 var errKnown = errors.New("the result is known")
 
 // scan passes the keys of all pages to page, and returns its first error.
-func scan(ctx context.Context, conn door.Conn, page func(keys []string) error, match ...any) error {
+func scan(ctx context.Context, conn *visit.Conn, page func(keys []string) error, match ...any) error {
 	for cursor := "0"; ; {
 		next, keys, err := readPage(ctx, conn, append([]any{cursor, "COUNT", scanPageSize}, match...))
 		if err != nil {
@@ -102,8 +103,8 @@ func scan(ctx context.Context, conn door.Conn, page func(keys []string) error, m
 
 // readPage reads the keys of one page, and the cursor of the page after it. The scan as a whole may take as
 // long as the server answers.
-func readPage(ctx context.Context, conn door.Conn, args []any) (next string, keys []string, err error) {
-	err = conn.Run(ctx, door.Call{Name: "SCAN", Args: args, Take: func(reply any, err error) error {
+func readPage(ctx context.Context, conn *visit.Conn, args []any) (next string, keys []string, err error) {
+	err = conn.Run(ctx, visit.Call{Name: "SCAN", Args: args, Take: func(reply any, err error) error {
 		if err != nil {
 			return deniedError{err}
 		}
@@ -127,13 +128,13 @@ func (e deniedError) Unwrap() error { return e.error }
 
 // ttlCalls returns the queries for how long the keys have left. Reserved keys are skipped: they
 // are no locks.
-func ttlCalls(keys []string, found *Diagnosis) []door.Call {
-	var calls []door.Call
+func ttlCalls(keys []string, found *Diagnosis) []visit.Call {
+	var calls []visit.Call
 	for _, key := range keys {
 		if strings.HasPrefix(key, command.Reserved) {
 			continue
 		}
-		calls = append(calls, door.Call{Name: "PTTL", Args: []any{key}, Take: func(reply any, err error) error {
+		calls = append(calls, visit.Call{Name: "PTTL", Args: []any{key}, Take: func(reply any, err error) error {
 			ms, ok := reply.(int64)
 			switch {
 			case err != nil:

@@ -22,14 +22,14 @@ var cures = []struct{ code, cure string }{
 // Unreachable returns the finding about a node, or a server of it, that could not be examined within a
 // time.
 func Unreachable(node string, err error, within time.Duration) Finding {
-	var named *named.Error
-	isNamed := errors.As(err, &named)
+	var by *named.Error
+	isNamed := errors.As(err, &by)
 	if isNamed {
-		err = named.Err
+		err = by.Err
 	}
 	why := unreachableReason(err, isNamed, within)
 	if isNamed {
-		why += "; " + named.Named
+		why += "; " + by.Named
 	}
 	return finding(Error, codeUnreachable, "%s could not be examined: %s", node, why)
 }

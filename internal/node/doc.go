@@ -7,6 +7,5 @@ package node
 //	kind.go      Kind and Shape: what a kind is asked for, and what a node of it does; the schemes of URLs
 //	parts.go     Parts: what every node has; subscriptions, and connections that only authenticate
 //	master.go    Master: one master; its counters
-//	conn.go      connections for the doctor and the command
 //	log.go       logs the events of connections
 //	setting.go   checks of settings

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/transport"
 )
 
@@ -40,7 +39,7 @@ type Shape interface {
 	// Close waits for its goroutines.
 	Subscribe(listener command.Listener) command.Subscription
 	// Servers returns the servers of the node: one, or the masters of a Cluster, once its slot map is known.
-	Servers(ctx context.Context) (door.Servers, error)
+	Servers(ctx context.Context) (Servers, error)
 	// State adds the counters to s. It returns why the node would not vote now, or nil if it would, as far as it knows without asking
 	// the server.
 	State(s *Stats) (notVoting error)
@@ -64,9 +63,3 @@ var Schemes = make(map[string]Scheme)
 
 // Of returns what a *pool.Node, or a Locker's node, is made of. Package pool sets it.
 var Of func(n any) (*Parts, Shape)
-
-// ServersOf returns the servers of such a node: see Shape.
-func ServersOf(ctx context.Context, n any) (door.Servers, error) {
-	_, shape := Of(n)
-	return shape.Servers(ctx)
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/pubsub"
 	"github.com/quorumlock/go-redlock/internal/server"
 )
@@ -12,8 +11,8 @@ import (
 // Master is the shape of one master. A Cluster has one for each of its masters.
 type Master struct {
 	*server.Server
-	cfg   *server.Config
-	parts *Parts
+	Config *server.Config
+	Parts  *Parts
 }
 
 // NewMaster makes a master. Start dials it.
@@ -21,12 +20,30 @@ func NewMaster(p *Parts, cfg *server.Config) Master { return Master{server.New(c
 
 // Subscribe returns a subscription to the master.
 func (m Master) Subscribe(listener command.Listener) command.Subscription {
-	return pubsub.New(m.parts.Life, m.cfg.Settings, Greeting(m.cfg.Dialer, m.cfg.Settings), listener, m.parts.Log)
+	return pubsub.New(m.Parts.Life, m.Config.Settings, Greeting(m.Config.Dialer, m.Config.Settings), listener, m.Parts.Log)
 }
 
 // Servers returns the master.
-func (m Master) Servers(context.Context) (door.Servers, error) {
-	return door.Servers{All: []door.Server{m}}, nil
+func (m Master) Servers(context.Context) (Servers, error) { return Servers{All: []Master{m}}, nil }
+
+// Servers are the servers of a node.
+type Servers struct {
+	All []Master
+	// Cluster reports that the node is a Redis Cluster. Unserved of its slots have no master; Gap says why,
+	// and what to do.
+	Cluster  bool
+	Unserved int
+	Gap      string
+	// Sentinels returns the last answers of the node's Sentinels. It is nil without Sentinels.
+	Sentinels func() []SentinelAnswer
+}
+
+// SentinelAnswer is the last answer of one Sentinel of a node.
+type SentinelAnswer struct {
+	Address string // of the Sentinel
+	Master  string // the master that it named; empty if it knows none, or has not answered yet
+	Others  int    // the number of other Sentinels that it knows
+	Err     string // why it could not be queried since; empty if it could
 }
 
 // State adds the master's counters.

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/door"
+	"github.com/quorumlock/go-redlock/internal/node"
 )
 
 // toQuery returns the members to query, in this order.
@@ -140,12 +140,12 @@ func (cl *clusterNode) waitTopology(ctx context.Context) error {
 }
 
 // Servers returns all masters, once there is a slot map.
-func (cl *clusterNode) Servers(ctx context.Context) (door.Servers, error) {
+func (cl *clusterNode) Servers(ctx context.Context) (node.Servers, error) {
 	if err := cl.waitTopology(ctx); err != nil {
-		return door.Servers{}, err
+		return node.Servers{}, err
 	}
 	all, unserved, why := cl.masters()
-	s := door.Servers{Cluster: true, Unserved: unserved, Gap: why}
+	s := node.Servers{Cluster: true, Unserved: unserved, Gap: why}
 	for _, sh := range all {
 		s.All = append(s.All, sh.Master)
 	}

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/named"
 	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/internal/oneline"
@@ -199,17 +198,17 @@ func (r *resolver) State(s *node.Stats) (notVoting error) {
 }
 
 // Servers returns the master, and what the Sentinels answer.
-func (r *resolver) Servers(ctx context.Context) (door.Servers, error) {
+func (r *resolver) Servers(ctx context.Context) (node.Servers, error) {
 	s, err := r.Master.Servers(ctx)
 	s.Sentinels = r.sentinelAnswers
 	return s, err
 }
 
-func (r *resolver) sentinelAnswers() (all []door.SentinelAnswer) {
+func (r *resolver) sentinelAnswers() (all []node.SentinelAnswer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.council.answers {
-		v := door.SentinelAnswer{Address: a.sentinel, Master: a.master, Others: a.peers}
+		v := node.SentinelAnswer{Address: a.sentinel, Master: a.master, Others: a.peers}
 		if a.err != nil {
 			v.Err = a.err.Error()
 		}

@@ -19,7 +19,7 @@ const errorPage = "docs/errors.md"
 
 // errorSources are the folders whose texts users see.
 var errorSources = []string{
-	"redlock", "internal/report", "pool", "pool/sentinel", "pool/cluster", "internal/node", "internal/named", "internal/command", "redlock/doctor", "internal/examine", "internal/guard", "internal/pubsub", "internal/server", "internal/session",
+	"redlock", "internal/report", "pool", "pool/sentinel", "pool/cluster", "internal/node", "internal/named", "internal/command", "redlock/doctor", "internal/examine", "internal/visit", "internal/guard", "internal/pubsub", "internal/server", "internal/session",
 	"internal/transport", "internal/env", "internal/claim", "internal/nodelist", "cmd/redlock",
 	"cmd/redlock/internal/process", "cmd/redlock/internal/cli", "cmd/redlock/internal/query", "cmd/redlock/internal/watch",
 	"cmd/redlock/internal/status", "cmd/redlock/internal/list", "cmd/redlock/internal/breaking", "cmd/redlock/internal/request",
