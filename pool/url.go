@@ -135,7 +135,7 @@ func (c *Config) setAddress(u *url.URL, more []string, settings map[string]strin
 		return "", errors.New("the scheme must be redis, rediss, unix, " +
 			"redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster")
 	}
-	c.Address, err = hostPort(u, "6379")
+	c.Address, err = node.HostPort(u, "6379")
 	return path, err
 }
 
@@ -144,15 +144,11 @@ var kinds = map[string]string{"redis+sentinel": "sentinel", "redis+cluster": "cl
 
 // setKind has the package of a kind read a URL.
 func (c *Config) setKind(scheme string, u *url.URL, more []string, path string, settings map[string]string) (database string, err error) {
-	of, imported := node.Schemes[scheme]
+	read, imported := node.Schemes[scheme]
 	if !imported {
 		return "", fmt.Errorf("the scheme %s needs import _ %q", scheme, "github.com/quorumlock/go-redlock/pool/"+kinds[scheme])
 	}
-	all, err := addresses(u, more, of.Port)
-	if err != nil {
-		return "", err
-	}
-	kind, database, err := of.Read(all, path, settings, c.TLS)
+	kind, database, err := read(u, more, path, settings, c.TLS)
 	c.Kind = kind
 	return database, err
 }

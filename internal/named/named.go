@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,29 @@ func First(addresses []string) string {
 		return ""
 	}
 	return slices.Min(addresses)
+}
+
+// Addresses returns host:port for all hosts of a URL.
+func Addresses(u *url.URL, more []string, port string) ([]string, error) {
+	// Only the host and port of u are used here.
+	hosts := []*url.URL{u}
+	for _, h := range more {
+		other, err := url.Parse("redis://" + h)
+		// Another host must be only a host: a user, a path or a setting in it would be lost.
+		if err != nil || other.Host != h {
+			return nil, errors.New("invalid host in list")
+		}
+		hosts = append(hosts, other)
+	}
+	var all []string
+	for _, h := range hosts {
+		address, err := node.HostPort(h, port)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, address)
+	}
+	return all, nil
 }
 
 // NoURLs returns the first error of node.NotURL, because a URL in the wrong place is one mistake.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"net/url"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/transport"
@@ -47,13 +48,9 @@ type Shape interface {
 	End()
 }
 
-// Scheme reads the URLs of a kind of nodes.
-type Scheme struct {
-	Port string // of its hosts by default
-	// Read makes the kind from the addresses and the path of a URL, and from the settings behind the question mark. It removes its own
-	// from these. It returns the part of the path that is the database.
-	Read func(addresses []string, path string, settings map[string]string, encrypted TLS) (k Configured, database string, err error)
-}
+// Scheme makes a kind of nodes from the hosts of a URL, those behind the first one in more, from its path, and from the settings behind
+// the question mark. It removes its own from these. It returns the part of the path that is the database.
+type Scheme func(u *url.URL, more []string, path string, settings map[string]string, encrypted TLS) (k Configured, database string, err error)
 
 // Configured is a *sentinel.Config or a *cluster.Config: see pool.Kind.
 type Configured interface{ NodeKind() Kind }

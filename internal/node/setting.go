@@ -1,9 +1,13 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -98,4 +102,17 @@ func Duration(name, value string) (time.Duration, error) {
 		return 0, fmt.Errorf("the setting %s must be a duration of %v to %v, as in 1.5s", name, MinWait, MaxWait)
 	}
 	return d, nil
+}
+
+// HostPort returns the URL's host and port, or the usual port if the URL has none.
+func HostPort(u *url.URL, usual string) (string, error) {
+	host, port := u.Hostname(), cmp.Or(u.Port(), usual)
+	// Without this check the address would be that of the local machine.
+	if host == "" {
+		return "", errors.New("no host")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > math.MaxUint16 {
+		return "", errors.New("the port must be 1 to 65535")
+	}
+	return net.JoinHostPort(host, port), nil
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"net/url"
 	"slices"
 
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -63,9 +64,10 @@ func (k nodeKind) WithTLS(node.TLS) node.Configured { return k.Config }
 
 func (k nodeKind) Open(p *node.Parts) node.Shape { return newCluster(p, k.Config) }
 
-func init() { node.Schemes[scheme] = node.Scheme{Port: "6379", Read: readURL} }
+func init() { node.Schemes[scheme] = readURL }
 
 // readURL reads a URL. Its path is the database: Check refuses all but 0.
-func readURL(addresses []string, path string, _ map[string]string, _ node.TLS) (_ node.Configured, database string, _ error) {
-	return &Config{Addresses: addresses}, path, nil
+func readURL(u *url.URL, more []string, path string, _ map[string]string, _ node.TLS) (_ node.Configured, database string, err error) {
+	addresses, err := named.Addresses(u, more, "6379")
+	return &Config{Addresses: addresses}, path, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -85,10 +86,16 @@ func (k nodeKind) Open(p *node.Parts) node.Shape {
 	return r
 }
 
-func init() { node.Schemes[scheme] = node.Scheme{Port: "26379", Read: readURL} }
+func init() { node.Schemes[scheme] = readURL }
 
 // readURL reads a URL. Its path has two parts, the master's name and the database, because a database alone would read as a name.
-func readURL(addresses []string, path string, settings map[string]string, encrypted node.TLS) (_ node.Configured, database string, err error) {
+func readURL(
+	u *url.URL, more []string, path string, settings map[string]string, encrypted node.TLS,
+) (_ node.Configured, database string, err error) {
+	addresses, err := named.Addresses(u, more, "26379")
+	if err != nil {
+		return nil, "", err
+	}
 	// The scheme applies to the Sentinels and to the master. In a Config the two may differ.
 	c := &Config{Addresses: addresses, TLS: encrypted}
 	if c.Master, database, _ = strings.Cut(path, "/"); c.Master == "" {
