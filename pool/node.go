@@ -81,7 +81,7 @@ func (n *Node) GoString() string { return "pool.Node(" + n.String() + ")" }
 func (n *Node) Close() error {
 	n.shape.End()
 	n.stop()
-	n.parts.Shared.Wait(n.cfg.Clock, n.cfg.DialTimeout)
+	n.parts.Wait(n.cfg.Clock, n.cfg.DialTimeout)
 	return nil
 }
 

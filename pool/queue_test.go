@@ -87,7 +87,7 @@ func (c *countedReads) Now() clock.Instant {
 func TestALongQueueIsSweptSeldom(t *testing.T) {
 	inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 		c := &countedReads{Clock: n.cfg.Clock}
-		n.parts.Shared.Join(&command.Membership{Clock: c})
+		n.parts.Join(&command.Membership{Clock: c})
 		submit := func(many int) (calls []*call, sweeps int64) {
 			before := c.reads.Load()
 			for range many {

@@ -25,7 +25,7 @@ type Stats struct {
 // Stats reads the counters. It is safe for concurrent use. The figures are read one after
 // another, and so may be of slightly different instants.
 func (n *Node) Stats() Stats {
-	parked, dropped := n.parts.Shared.Parked()
+	parked, dropped := n.parts.Parked()
 	s := node.Stats{HangingDials: n.hanging.Load(), ParkedUndos: int(parked), DroppedUndos: dropped}
 	_ = n.shape.State(&s) // whether it votes is not asked here
 	return Stats(s)

@@ -35,14 +35,14 @@ func (v voter) Join(m *command.Membership) error {
 	switch p := v.parts; {
 	case p.Life.Err() != nil:
 		return ErrClosed
-	case !p.Shared.Join(m):
+	case !p.Join(m):
 		return errTaken
 	}
 	return nil
 }
 
 // Leave reverts Join.
-func (v voter) Leave() { v.parts.Shared.Leave() }
+func (v voter) Leave() { v.parts.Leave() }
 
 // WhyNotVoting returns why the node would not vote now, or nil if it would.
 func (v voter) WhyNotVoting() error { return v.State(&node.Stats{}) }

@@ -31,7 +31,7 @@ func Now(n Node) clock.Instant {
 // Member returns what the node knows of its Locker.
 func Member(n Node) *command.Membership {
 	b, _ := node.Of(n)
-	return b.Shared.Member()
+	return b.Member()
 }
 
 // Call is a command and its answer.
@@ -135,8 +135,8 @@ func Join(n Node, m command.Membership) {
 	if m.Servers == nil {
 		m.Servers = command.NewServers()
 	}
-	b.Shared.Leave()
-	b.Shared.Join(&m)
+	b.Leave()
+	b.Join(&m)
 }
 
 // Except says whether a node votes although its server is unfit.

@@ -22,11 +22,11 @@ func (g gate) Now() clock.Instant {
 // before it takes commands.
 func TogetherAt(n Node, s *server.Server, calls ...*Call) {
 	b, _ := node.Of(n)
-	m := *b.Shared.Member()
+	m := *b.Member()
 	g := gate{m.Clock, make(chan struct{})}
 	m.Clock = g
-	b.Shared.Leave()
-	b.Shared.Join(&m)
+	b.Leave()
+	b.Join(&m)
 	for _, c := range calls {
 		if err := s.Submit(&c.Command, nil); err != nil {
 			panic(err)

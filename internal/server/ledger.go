@@ -57,7 +57,7 @@ func (l *ledger) lost(c *command.Command, on undo.Conn) {
 	kept := l.late.Lost(c, on)
 	l.mu.Unlock()
 	if !kept {
-		l.cfg.Shared.countDropped(errTooManyUnacked)
+		l.cfg.countDropped(errTooManyUnacked)
 	}
 }
 
@@ -93,7 +93,7 @@ func (l *ledger) answered(c *command.Command, r command.Reply, nothing bool) (re
 	}
 	l.mu.Lock()
 	l.undoneLocked(c)
-	if retrying = failed && !nothing && !l.closed && !c.Expired(l.queue.now()) && l.cfg.Shared.admitsUndo(); retrying &&
+	if retrying = failed && !nothing && !l.closed && !c.Expired(l.queue.now()) && l.cfg.admitsUndo(); retrying &&
 		l.parked.Add(c, r.Outcome == command.Unknown || c.WasResent()) {
 		l.probeLaterLocked()
 	}
@@ -186,7 +186,7 @@ func (l *ledger) sendParked(most int) {
 // unparkedLocked returns undos that are parked no more.
 func (l *ledger) unparkedLocked(undos []*command.Command) []*command.Command {
 	for range undos {
-		l.cfg.Shared.releaseUndo()
+		l.cfg.releaseUndo()
 	}
 	return undos
 }

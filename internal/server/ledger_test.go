@@ -22,7 +22,7 @@ func TestAcquiresThatMayBeExecutedLateAreBounded(t *testing.T) {
 	}
 	l.server.unanswered(l)
 	require.True(t, l.server.ledger.late.Some())
-	_, dropped := l.server.cfg.Shared.Parked()
+	_, dropped := l.server.cfg.Parked()
 	require.EqualValues(t, beyond, dropped)
 }
 
@@ -70,7 +70,7 @@ func TestAClosedNodeRepeatsNoUndo(t *testing.T) {
 	s.Close()
 	failed := command.Reply{Outcome: command.Failed, Err: errors.New("BUSY")}
 	require.False(t, s.ledger.answered(expiring(s, releasing("A", "k")), failed, false))
-	parked, _ := s.cfg.Shared.Parked()
+	parked, _ := s.cfg.Parked()
 	require.Zero(t, parked)
 }
 
@@ -94,7 +94,7 @@ func TestARetiredServerHandsOverWhatIsToBeDeleted(t *testing.T) {
 	var handed []string
 	s.Retire(func(c *command.Command) { handed = append(handed, c.Op.String()+" "+c.Keys[0]) }, ErrClosed)
 	require.Equal(t, []string{"sweep b", "release c", "release a"}, handed)
-	parked, _ := s.cfg.Shared.Parked()
+	parked, _ := s.cfg.Parked()
 	require.Zero(t, parked)
 	require.ErrorIs(t, s.Submit(releasing("D", "d"), nil), ErrRetired)
 	s.Requeue(releasing("E", "e"))

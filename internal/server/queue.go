@@ -230,7 +230,7 @@ func (q *sendQueue) len() int {
 }
 
 // now returns the time by which commands expire.
-func (q *sendQueue) now() clock.Instant { return q.cfg.Shared.Member().Clock.Now() }
+func (q *sendQueue) now() clock.Instant { return q.cfg.Member().Clock.Now() }
 
 // pruneLocked removes commands that were given up or have expired from a queue that is not being emptied. While a dial or
 // a write hangs, which may take seconds, most queued commands were given up long ago. It goes through the queue whenever
@@ -253,7 +253,7 @@ func (q *sendQueue) pruneLocked() {
 		}
 		return dropReason(c, now)
 	}) {
-		q.cfg.Shared.pruned.Add(d)
+		q.cfg.pruned.Add(d)
 	}
 	q.untilPrune = max(minPrune, len(q.waiting))
 }

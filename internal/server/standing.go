@@ -79,7 +79,7 @@ func (s *standing) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id := s.state.RunID(); id != "" {
-		s.cfg.Shared.Member().Servers.Leave(id)
+		s.cfg.Member().Servers.Leave(id)
 	}
 	s.conn = nil
 	s.changedLocked()
@@ -143,7 +143,7 @@ func (s *standing) admits(c *command.Command) error {
 	if err := s.cfg.MayVote(v.address); err != nil {
 		return err
 	}
-	member := s.cfg.Shared.Member()
+	member := s.cfg.Member()
 	register, err := v.state.Admit(c, member)
 	switch {
 	case err != nil:
@@ -169,7 +169,7 @@ func (s *standing) register(m *command.Membership) error {
 		return err
 	}
 	s.state.Registered()
-	s.cfg.Shared.noteForgetful(s.cfg.Label, f.Facts)
+	s.cfg.noteForgetful(s.cfg.Label, f.Facts)
 	s.changedLocked()
 	return nil
 }
@@ -240,7 +240,7 @@ func (s *standing) expected() any { return s.verdict.Load().marker.Expected() }
 // identifyLocked has the marker made with which scripts compare, at the first use of the guard: by then the node has its Locker.
 func (s *standing) identifyLocked() {
 	if s.marker.Expected() == nil {
-		s.marker.Identify(s.cfg.Shared.Member().Guard, s.cfg.Name, s.cfg.Proxied, s.state.Facts(), s.cfg.Settings.Clock.Now())
+		s.marker.Identify(s.cfg.Member().Guard, s.cfg.Name, s.cfg.Proxied, s.state.Facts(), s.cfg.Settings.Clock.Now())
 	}
 }
 
@@ -248,7 +248,7 @@ func (s *standing) identifyLocked() {
 func (s *standing) verifyLocked() *command.Command {
 	s.identifyLocked()
 	r := &command.Request{}
-	command.NewVerifyMarker(r, s.cfg.Shared.Member().Guard, s.cfg.Name, s.marker.Ask(s.cfg.Settings.Clock.Now()))
+	command.NewVerifyMarker(r, s.cfg.Member().Guard, s.cfg.Name, s.marker.Ask(s.cfg.Settings.Clock.Now()))
 	c := &command.Command{Request: r, To: s}
 	if s.byText {
 		c.UnmarkForEval()

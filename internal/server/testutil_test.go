@@ -36,7 +36,7 @@ func newConfig() *Config {
 		Faults:  func(f command.Facts) []command.Fault { return session.Faults("n1", 0, f) },
 		Ended:   func() {},
 	}
-	cfg.Shared.Join(&command.Membership{Clock: c, Servers: command.NewServers(), Guard: guard.New(longTTL, []string{"n1"})})
+	cfg.Join(&command.Membership{Clock: c, Servers: command.NewServers(), Guard: guard.New(longTTL, []string{"n1"})})
 	return cfg
 }
 

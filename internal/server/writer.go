@@ -167,7 +167,7 @@ func (w *writer) send() error {
 		c := w.batch[i]
 		var name string
 		if c.Merged > 0 {
-			waiters := s.cfg.Shared.Member().WaitersChannel
+			waiters := s.cfg.Member().WaitersChannel
 			name, w.args = command.MergedCall(w.args[:0], w.text, w.batch[i:i+int(c.Merged)], waiters, expected)
 			i += int(c.Merged) - 1
 		} else if name, w.args = c.AppendCall(w.args[:0], c.UsesEval()); c.Guarded {

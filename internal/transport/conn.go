@@ -151,7 +151,7 @@ func (c *Conn) Abort() {
 		_ = c.Redis.Close()
 	default:
 		// With TLS this is the TCP connection below, because tls.Conn.Close may take 5 s.
-		_ = c.writer.Conn.Close()
+		_ = c.writer.Close()
 	}
 }
 

@@ -43,7 +43,7 @@ func Dial(ctx context.Context, m node.Master) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.Config.Settings.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)() //nolint:contextcheck // both end it
-	conn, f, err := m.Server.Dial(ctx)
+	conn, f, err := m.Dial(ctx)
 	switch {
 	case err == nil:
 		return &Conn{of: m, raw: conn, facts: f.Facts, keep: context.AfterFunc(life, conn.Abort)}, nil //nolint:contextcheck // it lasts longer than ctx

@@ -98,7 +98,7 @@ func (cl *clusterNode) topologyFailed(err error) (news bool) {
 	// node timeout of each caller.
 	news, cl.down = cl.down == nil, err
 	var drop []*command.Command
-	kept, now := cl.unrouted[:0], cl.parts.Shared.Member().Clock.Now()
+	kept, now := cl.unrouted[:0], cl.parts.Member().Clock.Now()
 	for _, c := range cl.unrouted {
 		// An undo must reach the Cluster as long as its keys may exist. Every other command is
 		// given up.
