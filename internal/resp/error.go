@@ -30,13 +30,23 @@ var Public = func(*ServerError, any) bool { return false }
 // The text has no arguments of an unknown command, which a server repeats, and nothing that has
 // the form of a token. It is printable and bounded in length.
 func Clean(err error) error {
-	var re redis.Error
-	if !errors.As(err, &re) {
+	re, ok := said(err)
+	if !ok {
 		return err
 	}
 	text := tokenLike.ReplaceAllString(withoutArgs(re), "…")
 	// Cloned, so that the error keeps no larger buffer alive.
 	return &ServerError{Code: strings.Clone(code(text)), Text: strings.Clone(oneline.Printable(text))}
+}
+
+// said returns what a server said, if err is that as redigo reads it.
+func said(err error) (re redis.Error, ok bool) {
+	if err == nil { // every reply comes this way, and errors.As allocates
+		return "", false
+	}
+	var e redis.Error
+	ok = errors.As(err, &e)
+	return e, ok
 }
 
 // tokenLike matches the random part of a token, also in lower case.
@@ -51,8 +61,8 @@ func withoutArgs(err redis.Error) string {
 // Withhold returns a server's error without its text if the text repeats the password. It removes
 // the whole text, because a short password that is replaced in it would show by the gaps.
 func Withhold(err error, password string) error {
-	var re redis.Error
-	if !errors.As(err, &re) || password == "" || !strings.Contains(withoutArgs(re), password) {
+	re, ok := said(err)
+	if !ok || password == "" || !strings.Contains(withoutArgs(re), password) {
 		return err
 	}
 	c := code(string(re))
@@ -69,8 +79,8 @@ func Code(err error) string {
 	if errors.As(err, &se) {
 		return se.Code
 	}
-	var re redis.Error
-	if !errors.As(err, &re) {
+	re, ok := said(err)
+	if !ok {
 		return ""
 	}
 	c := code(withoutArgs(re))

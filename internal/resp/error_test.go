@@ -117,3 +117,11 @@ func liveHeap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// Every reply comes this way.
+func TestAReplyWithoutAnErrorCostsNothing(t *testing.T) {
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_ = resp.Withhold(nil, "hunter2")
+		_ = resp.Clean(nil)
+	}))
+}
