@@ -121,6 +121,7 @@ func (c *Conn) sendAll(calls []Call) error {
 // unread.
 func (c *Conn) receiveAll(n int) (replies []Reply, err error) {
 	var last error
+	replies = make([]Reply, 0, n)
 	for range n {
 		r, err := c.Receive()
 		switch {

@@ -33,7 +33,7 @@ const (
 // checkGreeting returns what is wrong with the first bytes that a server sent, of which there is at
 // least one. A reply of Redis begins with one of five signs.
 func checkGreeting(first []byte) error {
-	sent := string(first)
+	sent := string(first[:min(len(first), shownBytes)]) // nothing below looks further, and INFO may be behind it
 	what := ""
 	switch {
 	case strings.HasPrefix(sent, "\x15\x03"): // an alert: it could not read a plain command
@@ -49,7 +49,7 @@ func checkGreeting(first []byte) error {
 	case strings.IndexByte("+-:$*", sent[0]) >= 0:
 		return nil
 	default:
-		what = fmt.Sprintf(`a server of another protocol (it sent "%s")`, oneline.Printable(sent[:min(len(sent), shownBytes)]))
+		what = fmt.Sprintf(`a server of another protocol (it sent "%s")`, oneline.Printable(sent))
 	}
 	return strangerError(what + " answered, and no Redis: " + checkPort)
 }
