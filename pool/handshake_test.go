@@ -327,15 +327,6 @@ func TestAnErrorBeforeTheServerClosesASocketIsReported(t *testing.T) {
 	requireServerError(t, n, words)
 }
 
-func TestARunIDIsFoundInWhateverINFOSays(t *testing.T) {
-	for info, want := range map[string]string{
-		"# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nport:1\r\n": "abc",
-		"run_id:abc": "abc", "run_id:a\x1bc\r\n": `a\x1bc`, "xrun_id:no\nrun_id: abc \n": "abc", "": "", "run_id": "", "run_id:": "",
-	} {
-		require.Equal(t, want, command.InfoField(info, "run_id"), "%q", info)
-	}
-}
-
 // The log has one line for each change of a connection.
 func TestTheLogReportsConnections(t *testing.T) {
 	var log bytes.Buffer

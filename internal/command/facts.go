@@ -1,7 +1,8 @@
 package command
 
 import (
-	"strings"
+	"bytes"
+	"iter"
 
 	"github.com/quorumlock/go-redlock/internal/oneline"
 )
@@ -43,14 +44,18 @@ func (f Facts) SameServer(g Facts) bool {
 	return f.RunID == g.RunID && f.Role == g.Role && f.ReplID2 == g.ReplID2
 }
 
-// InfoField returns a field of a reply to INFO, or "". It clones the value, which would otherwise
-// keep the whole reply in memory for the life of the connection.
-func InfoField(info, field string) string {
-	rest, ok := strings.CutPrefix(info, field+":")
-	if !ok {
-		// The first match counts. INFO has each field once.
-		_, rest, _ = strings.Cut(info, "\n"+field+":")
+// InfoFields returns the names and the values of a reply to INFO, in their order. They are parts of the reply. InfoText
+// returns a value as it may be shown.
+func InfoFields(info []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for line := range bytes.Lines(info) {
+			if i := bytes.IndexByte(line, ':'); i >= 0 && !yield(line[:i], line[i+1:]) {
+				return
+			}
+		}
 	}
-	v, _, _ := strings.Cut(rest, "\n")
-	return strings.Clone(oneline.Printable(strings.TrimSpace(v)))
 }
+
+// InfoText returns a value of a reply to INFO as it may be shown. It is a copy: the value would keep the whole reply in
+// memory.
+func InfoText(value []byte) string { return oneline.Printable(string(bytes.TrimSpace(value))) }

@@ -52,18 +52,29 @@ type Diagnosis struct {
 }
 
 // readInfo reads what the handshake of a connection leaves out of INFO.
-func (e *Diagnosis) readInfo(info string) {
-	e.Uptime = time.Duration(infoCount(info, "uptime_in_seconds")) * time.Second
-	e.Replicas = infoCount(info, "connected_slaves")
-	e.Backlog = command.InfoField(info, "repl_backlog_active") == "1"
-	e.UsedMemory, _ = strconv.ParseInt(command.InfoField(info, "used_memory"), 10, 64)
-	e.AOFFails = command.InfoField(info, "aof_last_write_status") == "err"
-	e.SnapshotFails = command.InfoField(info, "rdb_last_bgsave_status") == "err"
+func (e *Diagnosis) readInfo(info []byte) {
+	for name, value := range command.InfoFields(info) {
+		text := command.InfoText(value)
+		switch string(name) {
+		case "uptime_in_seconds":
+			e.Uptime = time.Duration(count(text)) * time.Second
+		case "connected_slaves":
+			e.Replicas = count(text)
+		case "repl_backlog_active":
+			e.Backlog = text == "1"
+		case "used_memory":
+			e.UsedMemory, _ = strconv.ParseInt(text, 10, 64)
+		case "aof_last_write_status":
+			e.AOFFails = text == "err"
+		case "rdb_last_bgsave_status":
+			e.SnapshotFails = text == "err"
+		}
+	}
 }
 
-// infoCount returns a field as a count from 0 to the largest int32, and 0 if it is not a number.
-func infoCount(info, field string) int {
-	n, _ := strconv.ParseInt(command.InfoField(info, field), 10, 64)
+// count returns a number from 0 to the largest int32, and 0 for what is none.
+func count(text string) int {
+	n, _ := strconv.ParseInt(text, 10, 64)
 	return int(max(0, min(n, math.MaxInt32)))
 }
 

@@ -138,7 +138,7 @@ func readMore(found *Diagnosis) []visit.Call {
 	}
 	return []visit.Call{
 		{Name: "INFO", Take: func(reply any, err error) error {
-			if info, err := redis.String(reply, err); err == nil {
+			if info, err := redis.Bytes(reply, err); err == nil {
 				found.readInfo(info)
 			}
 			return nil

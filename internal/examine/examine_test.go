@@ -315,7 +315,7 @@ func TestAbsurdNumbersOfAServerAreClamped(t *testing.T) {
 		"-1": 0, "7": 7, "9223372036854775807": math.MaxInt32, "99999999999999999999": math.MaxInt32, "1e9": 0, "x": 0, "": 0,
 	} {
 		var e Diagnosis
-		e.readInfo("run_id:a\r\nuptime_in_seconds:" + text + "\r\nconnected_slaves:" + text + "\r\n")
+		e.readInfo([]byte("run_id:a\r\nuptime_in_seconds:" + text + "\r\nconnected_slaves:" + text + "\r\n"))
 		require.Equal(t, want, e.Replicas, text)
 		require.Equal(t, time.Duration(want)*time.Second, e.Uptime, text)
 	}

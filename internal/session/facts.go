@@ -64,25 +64,39 @@ func (f *Facts) Read(replies []transport.Reply, selected int) (wrong error) {
 // values of an earlier reply: Unread must be reset. It reports whether the server still reads its data
 // from disk. INFO succeeds meanwhile; most other commands fail with LOADING.
 func (f *Facts) ReadInfo(reply any, err error) (loading bool) {
-	info, err := redis.String(reply, err)
+	info, err := redis.Bytes(reply, err)
 	if err != nil {
 		f.Unread = shownError(err)
 		return false
 	}
-	f.Unread = ""
-	// The text may be large and is not kept: each field is copied out of it.
-	f.RunID, f.Version = command.InfoField(info, "run_id"), command.InfoField(info, "redis_version")
-	f.Mode, f.Role = command.InfoField(info, "redis_mode"), command.InfoField(info, "role")
-	if f.Mode == "" {
-		f.Mode = command.InfoField(info, "server_mode") // the name in Valkey
+	f.Facts = command.Facts{Marker: f.Marker, MarkerUnread: f.MarkerUnread, Database: f.Database} // INFO has the others
+	writable := false
+	for name, value := range command.InfoFields(info) {
+		switch string(name) {
+		case "run_id":
+			f.RunID = command.InfoText(value)
+		case "redis_version":
+			f.Version = command.InfoText(value)
+		case "redis_mode", "server_mode": // the name in Valkey
+			f.Mode = command.InfoText(value)
+		case "role":
+			f.Role = command.InfoText(value)
+		case "master_replid2":
+			f.ReplID2 = command.InfoText(value)
+		case "slave_read_only":
+			writable = command.InfoText(value) == "0"
+		case "maxmemory":
+			f.MaxMemory, _ = strconv.ParseInt(command.InfoText(value), 10, 64) // 0 if it is not a number
+		case "maxmemory_policy":
+			f.Eviction = command.InfoText(value)
+		case "aof_enabled":
+			f.AOF = command.InfoText(value) == "1"
+		case "loading":
+			loading = command.InfoText(value) == "1"
+		}
 	}
-	f.ReplID2 = command.InfoField(info, "master_replid2")
-	// A master reports slave_read_only as well. There it says nothing.
-	f.Writable = f.Role == "slave" && command.InfoField(info, "slave_read_only") == "0"
-	f.MaxMemory, _ = strconv.ParseInt(command.InfoField(info, "maxmemory"), 10, 64) // 0 if it is missing or not a number
-	f.Eviction = command.InfoField(info, "maxmemory_policy")
-	f.AOF = command.InfoField(info, "aof_enabled") == "1"
-	return command.InfoField(info, "loading") == "1"
+	f.Writable = writable && f.Role == "slave" // a master may report slave_read_only as well, and there it says nothing
+	return loading
 }
 
 // readMarker reads the reply to GET of the marker. A missing marker is no error, but an empty one
@@ -124,7 +138,7 @@ func database(reply any, err error, selected int) int {
 // unusable returns an error if the server can't vote at all in its state, or if err is not one of
 // the server. A missing right is no such state: the examination reports it.
 func unusable(err error) error {
-	if err = resp.Clean(err); !resp.IsServerError(err) {
+	if err = resp.Clean(err); err == nil || !resp.IsServerError(err) {
 		return err
 	}
 	switch resp.Code(err) {

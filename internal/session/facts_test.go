@@ -74,6 +74,27 @@ func TestAStateInWhichAServerCannotVoteEndsTheGreeting(t *testing.T) {
 	require.Len(t, Questions(false), 3)
 }
 
+func TestARunIDIsFoundInWhateverINFOSays(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nport:1\r\n": "abc",
+		"run_id:abc": "abc", "run_id:a\x1bc\r\n": `a\x1bc`, "xrun_id:no\nrun_id: abc \n": "abc", "": "", "run_id": "", "run_id:": "",
+		"\n\nrun_id:a:b\n:\n": "a:b",
+	} {
+		var f Facts
+		f.ReadInfo(info, nil)
+		require.Equal(t, want, f.RunID, "%q", info)
+	}
+}
+
+// What a server no longer reports is not kept.
+func TestAReplyToINFOReplacesTheOneBefore(t *testing.T) {
+	f := Facts{Facts: command.Facts{Marker: "2|x", MarkerUnread: "why", Database: 3}}
+	f.ReadInfo("run_id:r\r\nrole:slave\r\nslave_read_only:0\r\nmaxmemory:1\r\nmaxmemory_policy:x\r\naof_enabled:1\r\n", nil)
+	require.True(t, f.AOF)
+	f.ReadInfo("run_id:s\r\n", nil)
+	require.Equal(t, command.Facts{RunID: "s", Marker: "2|x", MarkerUnread: "why", Database: 3}, f.Facts)
+}
+
 func liveHeap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
