@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,38 @@ func TestTheHandshakeAuthenticatesBeforeAnythingElse(t *testing.T) {
 		require.Contains(t, list, "name=billing ")
 		require.Zero(t, count(m, "EVAL"), "the scripts are loaded already")
 	})
+}
+
+// A first lock takes one round trip more than another one: nothing that writes a key is sent before the checks are
+// answered.
+func TestAFirstLockTakesTwoRoundTrips(t *testing.T) {
+	var writes atomic.Int64
+	inBubble(t, func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return countedConn{conn, &writes}, err
+		}
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
+		require.Equal(t, []string{"CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "GET", "SET"}, allNames(m))
+		require.EqualValues(t, 2, writes.Load())
+		m.ForgetLog()
+		require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n))
+		require.Equal(t, []string{"SCRIPT LOAD", "EVALSHA release"}, allNames(m))
+		require.EqualValues(t, 3, writes.Load())
+	})
+}
+
+// countedConn counts the writes to it.
+type countedConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countedConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
 }
 
 func TestAPasswordAloneIsTheDefaultUsersAndNoneMeansNoAUTH(t *testing.T) {
