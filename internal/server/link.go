@@ -13,8 +13,9 @@ import (
 	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
-// link is one connection of a server: it reads the replies, and answers the commands. Its reader is the goroutine that calls run.
-// Its writer is a second goroutine. The reader alone reads, and the writer alone writes. transport.Conn.End ends both.
+// link is one connection of a server: it reads the replies, and answers the commands. Its writer is the goroutine that calls run:
+// it writes what waited for the dial as soon as the handshake is over. Its reader is a second goroutine. The reader alone reads, and
+// the writer alone writes. transport.Conn.End ends both.
 type link struct {
 	server *Server
 	conn   *transport.Conn
@@ -36,14 +37,14 @@ func newLink(s *Server, conn *transport.Conn, f session.Facts) *link {
 	return l
 }
 
-// run reads until the connection ends, waits for the writer, and returns the reason.
+// run writes until the connection ends, waits for the reader, and returns the reason.
 func (l *link) run() error {
 	l.conn.Start()
-	// The writer starts only now: the handshake, which wrote before, is over.
-	var writer sync.WaitGroup
-	writer.Go(l.writer.run)
-	l.conn.End(l.read())
-	writer.Wait()
+	// The reader starts only now: the handshake, which read before, is over.
+	var reader sync.WaitGroup
+	reader.Go(func() { l.conn.End(l.read()) })
+	l.writer.run()
+	reader.Wait()
 	return l.conn.Err()
 }
 

@@ -30,7 +30,7 @@ type Server struct {
 
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
-	serving sync.WaitGroup // the goroutine that dials and reads
+	serving sync.WaitGroup // the goroutine that dials and writes
 }
 
 // New returns a server that is not dialled before Start.
@@ -156,7 +156,7 @@ func (s *Server) run() {
 	s.failUnsent(ErrClosed)
 }
 
-// dialAndServe makes one connection and serves it. The goroutine that calls it is also its reader.
+// dialAndServe makes one connection and serves it. The goroutine that calls it is also its writer.
 func (s *Server) dialAndServe(ctx context.Context, b *transport.Redial) transport.Next {
 	l, err := s.connect(ctx)
 	if err == nil {

@@ -50,7 +50,7 @@ func (w *writer) recordBatch() {
 	w.answeredBefore = answered
 }
 
-// run is the writer's goroutine. It writes until the queue is empty, and then sleeps until it is woken. A signal that comes
+// run writes until the queue is empty, and then sleeps until it is woken, until the connection ends. A signal that comes
 // meanwhile is not lost.
 func (w *writer) run() {
 	for {
