@@ -2,19 +2,21 @@
 // bounded length, as logs need it.
 package oneline
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Join is errors.Join, but for its text: that has "; " where errors.Join has line breaks, and
 // where the errors have some of their own. Of more than five errors the text has the first five.
 func Join(errs ...error) error {
-	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
-	if len(errs) == 0 {
+	var all []error // without an error nothing is allocated
+	for _, err := range errs {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	if all == nil {
 		return nil
 	}
-	return &joined{errs}
+	return &joined{all}
 }
 
 // Text is an error's text with "; " in the place of line breaks.

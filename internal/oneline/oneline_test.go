@@ -19,3 +19,8 @@ func TestJoinedErrorsStandOnOneLineAndAreFound(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 	require.Equal(t, "a: EOF; b; io: read/write on closed pipe", Text(fmt.Errorf("%w", err)))
 }
+
+// A Config is checked whenever a node is opened.
+func TestJoiningNoErrorsCostsNothing(t *testing.T) {
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = Join(nil, nil, nil) }))
+}
