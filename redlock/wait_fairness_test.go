@@ -193,6 +193,34 @@ func TestOfTwoDistantProcessesNoneStarves(t *testing.T) {
 	}
 }
 
+// A release takes a round trip. Others hear of it when the process that released is answered, so its own pause must not be
+// over by then.
+func TestProcessesThatAreEquallyFarTakeTurns(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of processes that are equally far away")
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		trip, hold time.Duration
+		processes  int
+	}{{20 * ms, 20 * ms, 4}, {60 * ms, 20 * ms, 8}, {60 * ms, 5 * ms, 8}} {
+		t.Run(fmt.Sprintf("%d processes, %v away, holds of %v", c.processes, c.trip, c.hold), func(t *testing.T) {
+			inBubble(t, 3, func(fl *testbed) {
+				fl.each(func(m *fakeredis.Master) { m.SetDelay(c.trip) })
+				var lockers []*Locker
+				for range c.processes {
+					lockers = append(lockers, fl.process().locker())
+				}
+				r := race{hold: c.hold}
+				r.run(lockers, 1, 40*time.Second)
+				_, turns := r.turns(c.processes)
+				part := float64(slices.Min(turns)*len(turns)) / float64(len(r.who))
+				fl.t.Logf("%v: %.2f", turns, part)
+				require.Greater(fl.t, part, 0.6, "of %v", turns)
+			})
+		})
+	}
+}
+
 // All listen when a hold of more than a second ends, and few of them try.
 func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 	late.LeaveOut(t, "it counts attempts")

@@ -93,6 +93,9 @@ func (t *Table) Acquired(h *Hold, w *Waiter) {
 	for _, name := range h.Names {
 		s := t.getOrCreateLocked(name)
 		s.holder, s.lasted = h, t.now().Sub(h.Began)
+		if !h.HandedOff {
+			s.took(s.lasted)
+		}
 		if !h.HandedOff || s.holds == 0 { // the handoff may have been of another name
 			s.holdBegins(h.Began, 3*t.cfg.Backoff.Min)
 		}

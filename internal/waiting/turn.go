@@ -142,11 +142,11 @@ func (t *turn) took(d time.Duration) { t.trip += (d - t.trip) / 8 }
 // maxTrip bounds the slots of a process that is far away.
 const maxTrip = 4 * minSlot
 
-// afterOwn returns how long this process waits after its own release: longer than it would after another's, because others
-// may be as far ahead, and farther away.
+// afterOwn returns how long this process waits after its own release began: longer than it would after another's, because
+// others may be as far ahead, and farther away, and hear of it when this process is answered.
 func (t *turn) afterOwn(drawn [2]float64) time.Duration {
 	d, _ := t.delay(0, drawn)
-	return d + max(t.least(), min(t.slot(), maxTrip))
+	return d + t.trip + max(t.least(), min(t.slot(), maxTrip))
 }
 
 // ownTurn records a turn of this process.

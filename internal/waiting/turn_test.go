@@ -162,8 +162,19 @@ func TestASlotIsAsLongAsARoundTrip(t *testing.T) {
 		for range 200 {
 			tr.took(trip)
 		}
-		require.InDelta(t, slot, tr.afterOwn([2]float64{}), float64(time.Microsecond))
+		require.InDelta(t, slot, tr.least(), float64(time.Microsecond))
 	}
+}
+
+// A process that always wins is never refused, and must know nevertheless how far the nodes are.
+func TestAnAcquisitionShowsHowFarTheNodesAre(t *testing.T) {
+	table, _ := newTable()
+	for range 200 {
+		h := &Hold{Names: []string{"a"}, Began: table.now().Add(-3 * minSlot)}
+		table.Acquired(h, nil)
+		table.names["a"].holder = nil
+	}
+	require.InDelta(t, 3*minSlot, table.names["a"].trip, float64(minSlot)/4)
 }
 
 // Ages alone do not show it: of three processes, two that take turns have always waited for as long as the other.
@@ -173,7 +184,7 @@ func TestAProcessThatHasHadMoreThanItsShareLeavesTheOthersMoreTime(t *testing.T)
 	var slots []time.Duration
 	for range 12 { // another one has every second turn, and the third none
 		tr.ownTurn()
-		require.Equal(t, delayOf(&tr, 0, none)+max(minSlot, min(tr.slot(), maxTrip)), tr.afterOwn(none))
+		require.Equal(t, delayOf(&tr, 0, none)+tr.trip+max(minSlot, min(tr.slot(), maxTrip)), tr.afterOwn(none))
 		tr.otherTurns(1)
 		require.Equal(t, max(minSlot, tr.slot()), delayOf(&tr, time.Hour, none), "also after a release of another one")
 		slots = append(slots, tr.slot().Truncate(minSlot)/minSlot)
