@@ -288,6 +288,13 @@ func (a *acquisition) endWait() {
 	}
 }
 
+// Inherits takes over the error of the last attempt of a call that gave up: it has the holder.
+func (a *acquisition) Inherits(from waiting.Contender) {
+	if before := from.(*acquisition).last; errors.Is(a.last, errQueued) {
+		a.last = before
+	}
+}
+
 // Woken reports why the call makes another attempt.
 func (a *acquisition) Woken(why waiting.Reason) {
 	if d := a.l.reporter; d != nil {

@@ -221,6 +221,40 @@ func TestProcessesThatAreEquallyFarTakeTurns(t *testing.T) {
 	}
 }
 
+// Of the waiters of one process the next one goes on where the first one stopped. If each that comes to the head of the
+// queue tried at once, a process whose calls have deadlines would take the turns of others.
+func TestAProcessWhoseCallsGiveUpTakesNoTurnsOfOthers(t *testing.T) {
+	late.LeaveOut(t, "it counts the turns of processes")
+	t.Parallel()
+	inBubble(t, 3, func(fl *testbed) {
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
+		ctx, cancel := context.WithTimeout(bg, 3*time.Second)
+		defer cancel()
+		r := race{hold: 5 * time.Millisecond}
+		hasty := race{hold: r.hold, opts: []LockOption{WithWait(50 * time.Millisecond)}}
+		var all sync.WaitGroup
+		first := fl.process().locker()
+		for range 30 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					hasty.turn(ctx, first, 0)
+				}
+			})
+		}
+		for i := range 5 {
+			l := fl.process().locker()
+			all.Go(func() {
+				for r.turn(ctx, l, i) {
+				}
+			})
+		}
+		all.Wait()
+		_, turns := r.turns(5)
+		fl.t.Logf("%d beside %v", len(hasty.who), turns)
+		require.Less(fl.t, len(hasty.who), waiting.MaxStreak*slices.Min(turns), "beside %v: its waiters may hold the name so often in a row", turns)
+	})
+}
+
 // All listen when a hold of more than a second ends, and few of them try.
 func TestLongHoldsOfManyProcessesAreNoHerd(t *testing.T) {
 	late.LeaveOut(t, "it counts attempts")

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,5 +42,26 @@ func TestAWaiterThatGivesUpDuringAHandoffLeavesTheLockToTheNext(t *testing.T) {
 		require.NoError(fl.t, k.Release(bg))
 		require.ErrorIs(fl.t, (<-first).err, errStop)
 		require.LessOrEqual(fl.t, gets(fl.t, next).at.Sub(released), 100*time.Millisecond)
+	})
+}
+
+// It has made no attempt of its own.
+func TestACallBehindOneThatGaveUpNamesTheHolder(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(fl.t, fl.process().locker(), "a", time.Hour)
+		l := fl.process().locker()
+		var all sync.WaitGroup
+		for _, wait := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond} {
+			all.Go(func() {
+				_, err := l.Acquire(bg, "a", time.Minute, WithWait(wait))
+				var held *HeldError
+				require.ErrorAs(fl.t, err, &held, "%v: %v", wait, err)
+				require.Equal(fl.t, k.ID(), held.ID)
+			})
+			pass(20 * time.Millisecond) // it is at the end of the queue
+		}
+		all.Wait()
+		require.Equal(fl.t, 2, fl.masters[0].Commands()["SET"], "the holder's, and one attempt")
+		require.NoError(fl.t, k.Release(bg))
 	})
 }

@@ -75,7 +75,9 @@ func (e *entry) remove() {
 		return
 	}
 	if s.first = e.next; s.first != nil {
-		s.first.waiter.advanceLocked()
+		if !s.first.waiter.inheritLocked(e.waiter) {
+			s.first.waiter.advanceLocked()
+		}
 	} else if s.joined != 0 { // most have not waited, and need not read the clock
 		s.givesUp(s.table.now())
 	}

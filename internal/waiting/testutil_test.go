@@ -63,6 +63,7 @@ func (c *contender) Failed() []bool                       { return make([]bool, 
 func (c *contender) Polled(until []clock.Instant, _ bool) { c.blocked = until }
 func (c *contender) Waits()                               {}
 func (c *contender) Woken(Reason)                         {}
+func (c *contender) Inherits(Contender)                   {}
 
 // enter returns a new contender in the queues of names, which waits or has its turn.
 func enter(t *Table, names ...string) *contender {

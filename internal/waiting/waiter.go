@@ -12,7 +12,7 @@ import (
 )
 
 // Contender is the acquisition that a Waiter waits for. The waiter's own goroutine calls its
-// methods, except NewAttempt.
+// methods, except NewAttempt and Inherits.
 type Contender interface {
 	// NewAttempt makes an attempt that is ready to be sent, for a handoff. It returns nil if that is
 	// not possible. The goroutine of a release calls it, under no mutex of the Table. The waiter is
@@ -28,6 +28,9 @@ type Contender interface {
 	Waits()
 	// Woken reports that the waiter continues.
 	Woken(Reason)
+	// Inherits says that it goes on where another one stopped, which gave up. That one's goroutine calls it, while the waiter
+	// is parked.
+	Inherits(from Contender)
 }
 
 // Waiter is a contender for a lock, queued or at the head. It is part of its acquisition, so that
@@ -116,6 +119,27 @@ func (w *Waiter) advanceLocked() {
 	if w.ahead--; w.ahead == 0 && w.table.holderLocked(w.names) == nil {
 		w.wakeLocked(ByHandoff)
 	}
+}
+
+// inheritLocked goes on where a head that gave up stopped, and reports whether it does so: the next waiter for the same
+// name knows what that one knew. An attempt at once would be out of turn, and those of many that give up would be a herd.
+// It does not where an attempt is due anyway.
+func (w *Waiter) inheritLocked(from *Waiter) bool {
+	if w.phase != parked || w.ahead != 1 || len(w.names) != 1 || len(from.names) != 1 || from.look.queued || !from.toldLocked() ||
+		w.table.holderLocked(w.names) != nil {
+		return false
+	}
+	w.ahead, w.look, w.seen, w.pause = 0, from.look, from.seen, from.pause
+	if w.look.polling { // the answers are lost
+		w.look.listen(w.table.now())
+	}
+	w.subs.channels, from.subs.channels = from.subs.channels, nil
+	for _, c := range w.subs.channels {
+		c.waiter = w
+	}
+	w.contender.Inherits(from.contender)
+	w.wake.Set()
+	return true
 }
 
 // clearSignalsLocked discards the announcements and wake-ups received so far. It precedes each attempt.
