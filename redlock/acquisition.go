@@ -16,7 +16,8 @@ import (
 )
 
 // acquisition is one call of an Acquire method, of Do, or of a campaign of Lead: a loop of attempts. It implements
-// waiting.Contender. One goroutine uses it, and that of a release for NewAttempt while it waits.
+// waiting.Contender. One goroutine uses it. While it waits, that of a release calls NewAttempt, and that of a call which
+// gives up calls Inherits.
 type acquisition struct {
 	l             *Locker
 	names         []string // sorted
@@ -214,7 +215,7 @@ func (a *acquisition) waitError(cause, last error) error {
 	return &waitError{op: "acquire", names: a.names, cause: cause, last: last}
 }
 
-// errQueued is the reason of an Acquire that is in the queue: another request of this process holds the
+// errQueued is the reason of an Acquire that is in the queue: another call of this process holds the
 // name or contends for it.
 var errQueued error = &queuedError{}
 

@@ -146,14 +146,12 @@ func (h *hold) resume(ctx context.Context) error {
 	if err := s.run(ctx); err != nil {
 		return withOp("resume", err)
 	}
-	ours, others := s.until()
-	nodes := len(h.l.nodes)
-	until, ok := quorum.Supported(ours, quorum.Majority(nodes))
+	until, kept, gone := s.until()
 	now := h.l.now()
 	switch {
-	case quorum.Blocks(nodes, others):
+	case gone:
 		return withOp("resume", votesError(s.Round, ErrLost))
-	case !ok:
+	case !kept:
 		return withOp("resume", faultError(s.Round))
 	case !h.lease.Terms.Suffices(until.Sub(now)):
 		return withOp("resume", votesError(s.Round, ErrTooLate))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -40,10 +41,12 @@ func (s *survey) run(ctx context.Context) error {
 	return s.hold.l.runRound(ctx, s.Round, s.hold.l.set.timeout(s.hold.opts.ttl))
 }
 
-// until evaluates the answers of all nodes. ours has, for each node that holds the token, the instant until which it
-// surely keeps it. It is counted from before the request was sent, and less 1 ms because PTTL is truncated to
-// milliseconds. others is the number of nodes that do not hold the token.
-func (s *survey) until() (ours []clock.Instant, others int) {
+// until evaluates the answers of all nodes: until when a quorum surely keeps the keys, if one has the token, and whether
+// so many do not have it that none can. A node keeps them for the time that is left, counted from before the request was
+// sent, and less 1 ms because PTTL is truncated to milliseconds.
+func (s *survey) until() (until clock.Instant, kept, gone bool) {
+	var ours []clock.Instant
+	others := 0
 	s.View(func(b *vote.Ballots) {
 		for _, keys := range b.KeyStates {
 			if keys == nil {
@@ -56,7 +59,9 @@ func (s *survey) until() (ours []clock.Instant, others int) {
 			}
 		}
 	})
-	return ours, others
+	nodes := len(s.hold.l.nodes)
+	until, kept = quorum.Supported(ours, quorum.Majority(nodes))
+	return until, kept, quorum.Blocks(nodes, others)
 }
 
 // votes returns the answers as votes on whether the token holds the names, and not on for how long.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
 )
 
 // Extend asks the nodes to keep the lock for ttl from now. If a quorum confirms before the
@@ -112,11 +111,9 @@ func (lk *Lock) Check(ctx context.Context) error {
 // shortenOrEnd shortens the validity to what the nodes support. If a quorum reports that the token
 // does not hold the names, it ends the hold.
 func (lk *Lock) shortenOrEnd(s *survey) error {
-	ours, others := s.until()
-	nodes := len(lk.l.nodes)
-	until, ok := quorum.Supported(ours, quorum.Majority(nodes))
+	until, kept, gone := s.until()
 	switch {
-	case quorum.Blocks(nodes, others):
+	case gone:
 		votes := s.votes()
 		lk.mu.Lock()
 		lk.markLostLocked(votes)
@@ -125,9 +122,9 @@ func (lk *Lock) shortenOrEnd(s *survey) error {
 		end.asks = false
 		end.holder.Store(successorIn(s.Round, lk.args.Token()))
 		lk.end(lk.lostBy(end), undoKeys)
-	case !ok && errors.Is(lk.contextCause(), ErrClosed):
+	case !kept && errors.Is(lk.contextCause(), ErrClosed):
 		return lk.named(ErrClosed) // Close ends what its nodes have not answered
-	case !ok:
+	case !kept:
 		return withOp("check", faultError(s.Round))
 	default:
 		lk.checked(s.Round, until)
