@@ -242,7 +242,7 @@ tidy-check: ## fail where go mod tidy would change something, or where the modul
 	scripts/tidy-check $(MODULES)
 
 .PHONY: hazards
-hazards: ## check that docs/dev/hazards.md names every known hazard, docs/dev/comparison.md every feature, and both tests that exist
+hazards: ## check that docs/dev/hazards.md names every known hazard, docs/dev/comparison.md every feature, docs/versions.md golden tests, and all of them tests that exist
 	scripts/hazards
 
 .PHONY: probes

@@ -112,10 +112,11 @@ func TestAListIsWatched(t *testing.T) {
 	p := start(t, all, "list", "-w", "--json", "--interval", "100ms")
 	next := func() (l listed, at string) {
 		line := p.line()
-		var timed struct{ At string }
+		var timed map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &l))
 		require.NoError(t, json.Unmarshal([]byte(line), &timed))
-		return l, timed.At
+		at, _ = timed["at"].(string)
+		return l, at
 	}
 	until := func(complete bool, names ...string) {
 		t.Helper()

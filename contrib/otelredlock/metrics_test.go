@@ -466,15 +466,7 @@ func TestTheDocumentListsEveryMetric(t *testing.T) {
 		w.ExpireNow(name)
 		all := w.collect()
 		for _, m := range all {
-			kind := "histogram"
-			if sum, is := m.Data.(metricdata.Sum[int64]); is && sum.IsMonotonic {
-				kind = "counter"
-			} else if is {
-				kind = "up-down counter"
-			} else if _, is := m.Data.(metricdata.Gauge[int64]); is {
-				kind = "gauge"
-			}
-			require.Equal(t, kind+", "+m.Unit, documented[m.Name], m.Name)
+			require.Equal(t, kind(m)+", "+m.Unit, documented[m.Name], m.Name)
 		}
 		require.Len(t, all, len(documented), "all of them")
 	})

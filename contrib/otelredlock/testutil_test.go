@@ -87,6 +87,21 @@ func (w *watched) collect() (list []metricdata.Metrics) {
 	return list
 }
 
+// kind returns what docs/telemetry.md calls the kind of a metric.
+func kind(m metricdata.Metrics) string {
+	sum, isSum := m.Data.(metricdata.Sum[int64])
+	_, isGauge := m.Data.(metricdata.Gauge[int64])
+	switch {
+	case isSum && sum.IsMonotonic:
+		return "counter"
+	case isSum:
+		return "up-down counter"
+	case isGauge:
+		return "gauge"
+	}
+	return "histogram"
+}
+
 // histogram returns the points of one histogram.
 func (w *watched) histogram(name string) []metricdata.HistogramDataPoint[float64] {
 	w.t.Helper()

@@ -12,6 +12,7 @@ import (
 func TestAMarkerIsReadAsItWasWritten(t *testing.T) {
 	g := guard.New(time.Minute, []string{"a", "b|c", "d"})
 	g.MaxAge = map[string]time.Duration{"b|c": 5 * time.Second}
+	require.Equal(t, "2|ab12|00|60000|5000|a818ab4d7dadecc9|b%7Cc|ok", g.Marker("ab12", "00", "b|c"))
 	m, err := guard.ParseMarker(g.Marker("ab12", "00", "b|c"))
 	require.NoError(t, err)
 	require.Equal(t, guard.Marker{
