@@ -80,6 +80,7 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant, left time.Duration) (
 		// that do not exist.
 		plan.OwnSubscribers = 1
 	}
+	h.forgotten = true
 	for _, name := range h.Names {
 		s := t.names[name]
 		if s == nil {
@@ -98,6 +99,7 @@ func (t *Table) pickNextLocked(h *Hold, now clock.Instant, left time.Duration) (
 			head.wakeLocked(ByHandoff)
 		}
 		t.removeIfIdleLocked(s)
+		h.forgotten = h.forgotten && t.names[name] == nil
 	}
 	return next, plan
 }

@@ -125,6 +125,25 @@ func TestAHandoffContinuesTheStreak(t *testing.T) {
 	})
 }
 
+// Otherwise a process would continue to yield for a name without waiters, or not begin to.
+func TestTheNodesReportOfWaitersConcernsAReleasedNameThatIsStillKnown(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a", "b")
+		table.NoteOthers(&Hold{Names: []string{"a"}}, 0, command.OthersWait)
+		table.Releasing(h, table.now(), 0)
+		require.NotNil(t, table.names["a"], "others waited")
+		require.Nil(t, table.names["b"])
+		table.NoteOthers(h, 0, command.NoOthers)
+		require.Nil(t, table.names["a"])
+		h = held(table, "b")
+		table.Releasing(h, table.now(), 0)
+		require.Empty(t, table.names)
+		table.NoteOthers(h, 0, command.OthersWait)
+		require.True(t, table.names["b"].others)
+		table.NoteOthers(&Hold{Names: []string{"b"}}, 0, command.NoOthers)
+	})
+}
+
 // Otherwise a process would continue to yield for a name without waiters.
 func TestTheNodesReportOfWaitersConcernsAllNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, table *Table) {

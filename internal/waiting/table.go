@@ -59,6 +59,7 @@ type Hold struct {
 	Names     []string      // distinct
 	Began     clock.Instant // start of the acquisition
 	HandedOff bool          // by the previous holder, in this process
+	forgotten bool          // by the Table: no state of its names was left when it was released
 	Owner     any           // of the lock
 }
 
@@ -132,6 +133,9 @@ func (t *Table) Ended(h *Hold) {
 // NoteOthers records whether other processes wait for the names of a lock that ended at an
 // instant. If that is unknown, they do if another process was seen a short time ago.
 func (t *Table) NoteOthers(h *Hold, ended clock.Instant, others command.Others) {
+	if h.forgotten && others != command.OthersWait {
+		return // the usual case
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range h.Names {
