@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -87,6 +88,11 @@ const (
 func (lk *Lock) end(cause error, keys endMode) bool {
 	now := lk.l.now()
 	lk.mu.Lock()
+	return lk.endUnlocking(cause, keys, now)
+}
+
+// endUnlocking is end for a caller that has locked mu, which it unlocks.
+func (lk *Lock) endUnlocking(cause error, keys endMode, now clock.Instant) bool {
 	if !lk.lease.Held() {
 		lk.mu.Unlock()
 		return false

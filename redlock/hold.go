@@ -36,7 +36,7 @@ type hold struct {
 	// the order of mutexes.
 	mu        sync.Mutex
 	lease     lease.Lease
-	cause     error // why the hold ended
+	cause     error // why the hold ended; constant from then on
 	extending extending
 }
 
@@ -64,12 +64,8 @@ func (h *hold) markHeld(until, now clock.Instant) {
 	h.scheduleLocked()
 }
 
-// wasHeld reports whether the acquisition, which is over, has got the lock.
-func (h *hold) wasHeld() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.lease.Acquiring()
-}
+// wasHeld reports whether an acquisition or a hold that is over was a hold. That is constant, and needs no mutex.
+func (h *hold) wasHeld() bool { return !h.lease.Acquiring() }
 
 // leaseTimer is the timer's view of a hold. It keeps Fire out of a Lock's method set.
 type leaseTimer hold

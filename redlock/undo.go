@@ -27,8 +27,8 @@ func (h *hold) startUndo() {
 	r.Request.AcquiredHere = !h.keys.resumed && h.keys.repaired == 0
 	var next waiting.Handoff
 	var alone *command.Request
-	switch held := h.wasHeld(); {
-	case held:
+	switch {
+	case h.wasHeld():
 		left := h.opts.minHoldLeft(h.holder.Began, r.Start)
 		next = h.l.waiting.Releasing(&h.holder, r.Start, left)
 		alone = h.fillRelease(&r.Request, &next, left)
@@ -96,13 +96,7 @@ func (h *hold) onUndoDecided(r *vote.Round) {
 		others := min(h.keys.others.Load(), uint32(command.OthersWait))
 		h.l.waiting.NoteOthers(&h.holder, h.lease.Ends(), command.Others(others)) //nolint:gosec // bounded
 	}
-	if !h.opts.asyncRelease {
-		return
-	}
-	h.mu.Lock()
-	released := errors.Is(h.cause, ErrReleased)
-	h.mu.Unlock()
-	if released {
+	if h.opts.asyncRelease && errors.Is(h.cause, ErrReleased) {
 		h.l.reporter.released(h, h.releaseResult(), r.Start)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -147,21 +148,21 @@ func (lk *Lock) Release(ctx context.Context) error {
 	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
 	now := lk.l.now()
 	lk.mu.Lock()
-	again, over := lk.release.called, lk.lease.Over(now)
-	if !again {
-		lk.release.called = true
-		lk.release.running.Add(1)
-	}
-	lk.mu.Unlock()
-	if again {
+	if lk.release.called {
+		lk.mu.Unlock()
 		lk.release.running.Wait()
 		return lk.release.err
 	}
+	lk.release.called = true
+	lk.release.running.Add(1)
 	defer lk.release.running.Done()
-	if over || lk.isShare() {
+	if lk.isShare() || lk.lease.Over(now) {
+		lk.mu.Unlock()
 		lk.applyDue()
+		now = lk.l.now()
+		lk.mu.Lock()
 	}
-	lk.release.err = lk.releaseOnce()
+	lk.release.err = lk.releaseUnlocking(now)
 	return lk.release.err
 }
 
@@ -172,9 +173,9 @@ type releaseCall struct {
 	err     error          // its result; readable when it is not running any more
 }
 
-func (lk *Lock) releaseOnce() error {
-	began := lk.l.reporter.now()
-	if !lk.end(ErrReleased, undoKeys) {
+// releaseUnlocking releases the lock. It unlocks mu.
+func (lk *Lock) releaseUnlocking(now clock.Instant) error {
+	if !lk.endUnlocking(ErrReleased, undoKeys, now) {
 		return lk.endError()
 	}
 	if lk.isShare() {
@@ -185,7 +186,7 @@ func (lk *Lock) releaseOnce() error {
 	}
 	lk.keys.undo.Load().Wait(nil)
 	err := lk.releaseResult()
-	lk.l.reporter.released(&lk.hold, err, began)
+	lk.l.reporter.released(&lk.hold, err, now)
 	return err
 }
 

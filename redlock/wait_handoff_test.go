@@ -150,7 +150,7 @@ func TestAWaiterThatIsCancelledWhenTheLockIsHandedToItPassesItOn(t *testing.T) {
 // prepared.
 func TestACancellationAtAnyInstantOfAHandOverLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for n := range int64(8) {
+	for n := range int64(7) {
 		for _, end := range []string{"cancelled", "closed"} {
 			synctest.Test(t, func(t *testing.T) {
 				c := &gatedClock{Clock: clock.Runtime()}
