@@ -114,7 +114,7 @@ func (a *acquisition) newAttempt() (*Lock, error) {
 	attempt{a, lk}.fill(&r.Request)
 	r.Start = start
 	r.Request.NotAfter = quorum.Until(start, lk.opts.ttl, a.l.set.drift)
-	r.Patient = a.patient
+	r.Patient, r.Timer = a.patient, &lk.timer
 	r.Arm(a.l.set.timeout(a.ttl))
 	lk.keys.acquire = r
 	a.l.group.NoteBegan(r)

@@ -80,7 +80,9 @@ func (r *Round) decideLocked() (news bool) {
 
 // reportDecision ends the vote's timer, and tells the owner and the goroutine that waits.
 func (r *Round) reportDecision() {
-	r.group.Timers.Clear(&r.timer)
+	if r.Timer == &r.ownTimer || !r.Won() {
+		r.group.Timers.Clear(r.Timer)
+	}
 	if r.events.OnDecision != nil {
 		r.events.OnDecision(r)
 	}
@@ -102,29 +104,27 @@ func (r *Round) completePart() {
 // A vote that is not patient does not wait for a node that is known to be more distant than that: the contenders would keep their
 // votes, and no other one could win meanwhile. A patient one gives it time according to its own measured round trip: a key that stays
 // would otherwise keep the name from all (docs/dev/adr/0014-votes-are-split-held-or-missing.md).
-//
-// Another answer may decide the round before the timer is set here. The timer then finds no node
-// uncounted that could change the decision.
 func (r *Round) armTieTimeout() {
 	now := r.group.Clock.Now()
 	took := now.Sub(r.Start)
 	d, patience, distant := TieTimeout(took), time.Duration(0), true
-	r.View(func(s *Ballots) {
-		for i := range s.ByNode {
-			if !s.ByNode[i].Counted {
-				patience = max(patience, r.group.Patience(i)-took)
-				distant = distant && r.group.trip(i)-took > d
-			}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.ballots.ByNode {
+		if !r.ballots.ByNode[i].Counted {
+			patience = max(patience, r.group.Patience(i)-took)
+			distant = distant && r.group.trip(i)-took > d
 		}
-	})
+	}
 	switch {
 	case r.Patient:
 		d = max(d, patience)
 	case distant:
 		d = 0
 	}
-	if at := now.Add(d); at.Before(r.deadline) {
-		r.group.Timers.Set(&r.timer, at, (*voteTimer)(r))
+	// Another answer may have decided the round meanwhile.
+	if at := now.Add(d); at.Before(r.deadline) && !r.Decided() {
+		r.group.Timers.Set(r.Timer, at, (*voteTimer)(r))
 	}
 }
 

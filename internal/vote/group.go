@@ -38,6 +38,7 @@ func NewGroup(g *Group) *Group {
 func (g *Group) New(events *Events, owner any, names []string) *Round {
 	n := len(g.Nodes)
 	r := &Round{group: g, events: events, Owner: owner, Names: names, wake: signal.New()}
+	r.Timer = &r.ownTimer
 	if n <= len(r.inline) {
 		r.ballots = newBallots(r.inline[:n])
 	} else {

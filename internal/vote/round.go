@@ -22,15 +22,16 @@ type Round struct {
 	Rule    Rule
 	Enough  func(*Ballots) bool // ends the round before the rule does; may be nil
 	Patient bool                // in a tie it waits for distant nodes: see armTieTimeout
+	Timer   *timer.Timer        // ends the vote: one of its own, or of the owner, which may set it once the vote is won
 
 	group  *Group
 	events *Events
 	wake   signal.Signal // see Wait
 
-	timer    timer.Timer   // ends the vote
+	ownTimer timer.Timer
 	deadline clock.Instant // of the vote, by the node timeout
 
-	mu       sync.Mutex // guards ballots, but for their commands; nothing is called under it but Enough
+	mu       sync.Mutex // guards ballots, but for their commands; only Enough is called under it, and a timer set
 	ballots  Ballots
 	pending  atomic.Int32  // nodes without a final answer, and 1 until the decision was reported
 	decision atomic.Uint32 // that of ballots; written under mu
@@ -52,7 +53,7 @@ type Events struct {
 // Arm sets the time, counted from Start, in which answers count. It must precede Send.
 func (r *Round) Arm(timeout time.Duration) {
 	r.deadline = r.Start.Add(timeout)
-	r.group.Timers.Set(&r.timer, r.deadline, (*voteTimer)(r))
+	r.group.Timers.Set(r.Timer, r.deadline, (*voteTimer)(r))
 }
 
 // Send submits the commands. A node for which known returns true is skipped, and its answer is the one
@@ -190,4 +191,4 @@ func (r *Round) Wait(done <-chan struct{}) bool {
 func (r *Round) Woken() <-chan struct{} { return r.wake }
 
 // ClearTimer ends a vote that the owner no longer waits for.
-func (r *Round) ClearTimer() { r.group.Timers.Clear(&r.timer) }
+func (r *Round) ClearTimer() { r.group.Timers.Clear(r.Timer) }
