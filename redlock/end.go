@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"time"
+
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/report"
@@ -86,52 +88,73 @@ const (
 // undone (docs/dev/hazards.md H113). Before the undo it calls no user code and waits for nothing. It
 // reports whether this call ended the hold.
 func (lk *Lock) end(cause error, keys endMode) bool {
-	now := lk.l.now()
+	e := ending{lk: lk, cause: cause, keys: keys, at: lk.l.now()}
 	lk.mu.Lock()
-	return lk.endUnlocking(cause, keys, now)
+	ended := e.beginLocked()
+	lk.mu.Unlock()
+	if ended {
+		e.finish()
+	}
+	return ended
 }
 
-// endUnlocking is end for a caller that has locked mu, which it unlocks.
-func (lk *Lock) endUnlocking(cause error, keys endMode, now clock.Instant) bool {
+// ending is the end of one handle: what is decided under its mutex, and what follows from it.
+type ending struct {
+	lk    *Lock
+	cause error
+	keys  endMode
+	at    clock.Instant
+
+	first  error // why the context ended, maybe before the handle
+	own    *leaseContext
+	shares []*Lock
+	left   time.Duration // of the validity
+	had    report.Copies
+}
+
+// beginLocked marks the hold as ended. It returns false if it had ended before.
+func (e *ending) beginLocked() bool {
+	lk := e.lk
 	if !lk.lease.Held() {
-		lk.mu.Unlock()
 		return false
 	}
-	lk.cause = cause
+	lk.cause = e.cause
 	lk.keys.dropAcquire()
-	had := lk.extending.copies()
-	left := lk.lease.End(now)
+	e.had, e.left = lk.extending.copies(), lk.lease.End(e.at)
 	lk.extending.cancel() // before the undo: a node that may send one again would do so behind it
-	first := lk.ctx.endLocked(cause)
-	own, shares := lk.ctx.own, lk.family.list()
+	e.first, e.own, e.shares = lk.ctx.endLocked(e.cause), lk.ctx.own, lk.family.list()
 	if !lk.isShare() {
-		lk.l.group.NoteEnded(lk.args.Token(), keys == keepKeys)
+		lk.l.group.NoteEnded(lk.args.Token(), e.keys == keepKeys)
 	}
 	lk.scheduleLocked()
-	lk.mu.Unlock()
-	for _, s := range shares {
-		s.end(cause, keepKeys)
-		s.cancelContext(first) // also if another goroutine ends it
+	return true
+}
+
+// finish ends the shares and the contexts, and then undoes the keys.
+func (e *ending) finish() {
+	lk := e.lk
+	for _, s := range e.shares {
+		s.end(e.cause, keepKeys)
+		s.cancelContext(e.first) // also if another goroutine ends it
 	}
-	if own != nil {
-		own.end(first)
+	if e.own != nil {
+		e.own.end(e.first)
 	}
-	lk.l.reporter.ended(&lk.hold, cause, now, left)
-	lk.l.holdLog.Changed(had, report.Copies{}, 0, nil)
+	lk.l.reporter.ended(&lk.hold, e.cause, e.at, e.left)
+	lk.l.holdLog.Changed(e.had, report.Copies{}, 0, nil)
 	switch {
 	case lk.isShare():
 		outer := lk.outer.lock()
 		outer.mu.Lock()
 		delete(outer.family.shares, lk)
 		outer.mu.Unlock()
-	case keys == undoKeys:
+	case e.keys == undoKeys:
 		lk.startUndo()
-	case keys == undoByLibrary:
+	case e.keys == undoByLibrary:
 		lk.l.undos.Add(lk)
 	default:
 		lk.l.waiting.Ended(&lk.holder)
 	}
-	return true
 }
 
 // cancelContext ends the context of the lock, those that are bound to it, and those of its shares, but

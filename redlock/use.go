@@ -146,7 +146,7 @@ func (lk *Lock) shortenOrEnd(s *survey) error {
 // WithAsyncRelease it does not wait, and nil reports that the release was submitted.
 func (lk *Lock) Release(ctx context.Context) error {
 	_ = ctx // the end of ctx must not prevent the release (docs/dev/hazards.md H19)
-	now := lk.l.now()
+	e := ending{lk: lk, cause: ErrReleased, keys: undoKeys, at: lk.l.now()}
 	lk.mu.Lock()
 	if lk.release.called {
 		lk.mu.Unlock()
@@ -156,13 +156,16 @@ func (lk *Lock) Release(ctx context.Context) error {
 	lk.release.called = true
 	lk.release.running.Add(1)
 	defer lk.release.running.Done()
-	if lk.isShare() || lk.lease.Over(now) {
-		lk.mu.Unlock()
+	due := lk.isShare() || lk.lease.Over(e.at)
+	ended := !due && e.beginLocked()
+	lk.mu.Unlock()
+	if due {
 		lk.applyDue()
-		now = lk.l.now()
-		lk.mu.Lock()
+		ended = lk.end(ErrReleased, undoKeys)
+	} else if ended {
+		e.finish()
 	}
-	lk.release.err = lk.releaseUnlocking(now)
+	lk.release.err = lk.released(ended, e.at)
 	return lk.release.err
 }
 
@@ -173,20 +176,17 @@ type releaseCall struct {
 	err     error          // its result; readable when it is not running any more
 }
 
-// releaseUnlocking releases the lock. It unlocks mu.
-func (lk *Lock) releaseUnlocking(now clock.Instant) error {
-	if !lk.endUnlocking(ErrReleased, undoKeys, now) {
+// released returns the result of the first call of Release.
+func (lk *Lock) released(ended bool, began clock.Instant) error {
+	switch {
+	case !ended:
 		return lk.endError()
-	}
-	if lk.isShare() {
-		return nil // the lease belongs to the root
-	}
-	if lk.opts.asyncRelease {
+	case lk.isShare(), lk.opts.asyncRelease: // the lease of a share belongs to the root
 		return nil
 	}
 	lk.keys.undo.Load().Wait(nil)
 	err := lk.releaseResult()
-	lk.l.reporter.released(&lk.hold, err, now)
+	lk.l.reporter.released(&lk.hold, err, began)
 	return err
 }
 

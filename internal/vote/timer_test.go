@@ -1,6 +1,7 @@
 package vote_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +17,10 @@ import (
 // owner has a timer that it lends to a round.
 type owner struct {
 	timer timer.Timer
-	fired int
+	fired atomic.Int32
 }
 
-func (o *owner) Fire(*timer.Timer) { o.fired++ }
+func (o *owner) Fire(*timer.Timer) { o.fired.Add(1) }
 
 // lend makes a round of acquires whose vote the owner's timer ends.
 func (o *owner) lend(g *vote.Group) *vote.Round {
@@ -36,10 +37,10 @@ func (o *owner) requireKept(t *testing.T, g *vote.Group) {
 	require.Equal(t, 1, g.Timers.Len())
 	time.Sleep(time.Hour - time.Second)
 	synctest.Wait()
-	require.Zero(t, o.fired)
+	require.Zero(t, o.fired.Load())
 	time.Sleep(time.Second)
 	synctest.Wait()
-	require.Equal(t, 1, o.fired)
+	require.EqualValues(t, 1, o.fired.Load())
 }
 
 // Otherwise nothing would end a lock whose owner is faster than the report of the decision.

@@ -28,7 +28,8 @@ type release struct {
 func parseRelease(payload string) release {
 	var r release
 	age, rest, _ := strings.Cut(payload, " ")
-	waiters, left, _ := strings.Cut(rest, " ")
+	waiters, rest, _ := strings.Cut(rest, " ")
+	left, _, _ := strings.Cut(rest, " ") // a later version may send more
 	if n, err := strconv.ParseInt(left, 10, 64); err == nil && n > 0 && n < int64(maxAge/time.Millisecond) {
 		r.left = time.Duration(n)*time.Millisecond + rounding
 	}
