@@ -29,7 +29,7 @@ func TestAMessageIsReadWithinBounds(t *testing.T) {
 		"1 2 -3":                          {age: time.Microsecond, waiters: 2},
 		"1 2 0":                           {age: time.Microsecond, waiters: 2},
 		"1 2 3 4":                         {age: time.Microsecond, waiters: 2, left: 3*time.Millisecond + rounding}, // of a later version
-		"1 2 31536000000":                 {age: time.Microsecond, waiters: 2}, // a year
+		"1 2 31536000000":                 {age: time.Microsecond, waiters: 2},                                      // a year
 		"  3":                             {left: 3*time.Millisecond + rounding},
 	} {
 		require.Equal(t, want, parseRelease(payload), "%q", payload)
