@@ -34,11 +34,11 @@ func init() {
 // most tests.
 var (
 	postgres = &sharedServer{
-		variable: "REDLOCK_TEST_POSTGRES", image: "postgres:17", port: "5432/tcp", env: map[string]string{"POSTGRES_PASSWORD": password},
+		variable: "REDLOCK_TEST_POSTGRES", image: "postgres:17", folder: "/var/lib/postgresql/data", port: "5432/tcp", env: map[string]string{"POSTGRES_PASSWORD": password},
 		driver: "pgx", first: "postgres", url: "postgres://postgres:" + password + "@%s/%s",
 	}
 	mariaDB = &sharedServer{
-		variable: "REDLOCK_TEST_MARIADB", image: "mariadb:11", port: "3306/tcp", env: map[string]string{"MARIADB_ROOT_PASSWORD": password},
+		variable: "REDLOCK_TEST_MARIADB", image: "mariadb:11", folder: "/var/lib/mysql", port: "3306/tcp", env: map[string]string{"MARIADB_ROOT_PASSWORD": password},
 		driver: "mysql", first: "mysql", url: "root:" + password + "@tcp(%s)/%s",
 	}
 )
@@ -48,6 +48,7 @@ const password = "fences"
 // sharedServer is a database server in a container.
 type sharedServer struct {
 	variable, image string // the environment variable that names another image
+	folder          string // of the image's data; scripts/sql-image has it in /data
 	port            string
 	env             map[string]string
 	driver          string
@@ -93,6 +94,7 @@ func (s *sharedServer) startLocked(t testing.TB) {
 		testcontainers.WithLabels(map[string]string{redistest.Label: run}),
 		testcontainers.WithEnv(s.env),
 		testcontainers.WithExposedPorts(s.port),
+		testcontainers.WithTmpfs(map[string]string{s.folder: "", "/data": ""}), // on disk, a busy machine takes minutes for the start
 		testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
 			hc.PortBindings = network.PortMap{network.MustParsePort(s.port): {{HostIP: loopback}}}
 		}),
