@@ -93,8 +93,8 @@ func TestWrongUsageIs64AndSaysWhatIsWrong(t *testing.T) {
 		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"stauts", "-h"}},
 		{"there is no command \"stauts\": did you mean status?\n", nil, []string{"stauts", "--frobnicate", "n"}},
 		{"there is no command \"frobnicate\"\n", nil, []string{"frobnicate"}},
-		{"a command is needed, before its flags\n", nil, []string{"--frobnicate"}},
-		{"a command is needed, before its flags\n", nil, []string{"--nodes", "redis://127.0.0.1:1"}},
+		{"a command is needed\n", nil, []string{"--frobnicate"}},
+		{"a command is needed\n", nil, []string{"--nodes", "redis://127.0.0.1:1"}},
 		{"there is no command \"ls\": did you mean list?\n", nil, []string{"ls"}},
 		{`for "-w, --wait" flag: a duration needs a unit`, nodes, []string{"run", "-w", "30", "n", "--", "true"}},
 		{"unknown shorthand flag: 'x' in -x\n", nodes, []string{"status", "-x", "n"}},
@@ -267,6 +267,8 @@ func TestFlagsMayStandBeforeAndAfterTheName(t *testing.T) {
 		{"status", "n", "--json"},
 		{"status", "--json", "--", "n"},
 		{"status", "--nodes", "redis://127.0.0.1:1", "n", "--json"},
+		{"--json", "status", "n"},
+		{"--nodes", "redis://127.0.0.1:1", "--json", "status", "n"},
 	} {
 		got := invoke(t, all, args...)
 		require.Equal(t, cli.ExitUnavailable, got.status, args)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/bench"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/breaking"
@@ -31,7 +32,7 @@ func newRoot(inv *cli.Invocation, words bool) *cobra.Command {
 				return nil
 			}
 			if words { // flags, for another word would be a command
-				return errors.New("a command is needed, before its flags")
+				return errors.New("a command is needed")
 			}
 			cmd.SetOut(inv.Stderr)
 			inv.Status = cli.ExitUsage
@@ -56,8 +57,10 @@ func newRoot(inv *cli.Invocation, words bool) *cobra.Command {
 	root.InitDefaultHelpFlag()
 	root.Flags().BoolP("version", "v", false, "version for redlock") // cobra's own knows no --json
 	cli.NameValues(root.Flags())
+	hideSwitches(root)
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
+	help.Short = "show how a command is used"
 	help.Run = nil // it ends with 0 also if there is no such command
 	help.RunE = func(_ *cobra.Command, words []string) error {
 		cmd, _, err := root.Find(words)
@@ -67,6 +70,19 @@ func newRoot(inv *cli.Invocation, words bool) *cobra.Command {
 		return cmd.Help()
 	}
 	return root
+}
+
+// hideSwitches has cobra know the flags without a value, also before the subcommand. It takes the word behind
+// a flag that it does not know for the flag's value.
+func hideSwitches(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		cmd.Flags().VisitAll(func(def *pflag.Flag) {
+			if def.NoOptDefVal != "" && root.Flags().Lookup(def.Name) == nil {
+				root.Flags().Bool(def.Name, false, "")
+				_ = root.Flags().MarkHidden(def.Name) // an error: there is no such flag
+			}
+		})
+	}
 }
 
 // unknownCommand returns an error if words name no command.
