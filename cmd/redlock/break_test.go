@@ -66,7 +66,7 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
 	holdAll(all, "job", token, time.Hour)
-	for _, answer := range []string{"", "\n", "n\n", "no\n", "yesterday\n", strings.Repeat("y", 100)} {
+	for _, answer := range []string{"\n", "n\n", "no\n", "yesterday\n", strings.Repeat("y", 100)} {
 		got := invokeWith(t, answer, envOf(all), "break", "job")
 		require.Equal(t, cli.ExitFailed, got.status, answer)
 		require.Empty(t, got.out)
@@ -75,7 +75,11 @@ func TestOnlyAYesBreaksALock(t *testing.T) {
 		conceals(t, "break", got.err, token)
 		require.Len(t, locks(all...), 3)
 	}
-	got := invokeWith(t, "no\n", envOf(all), "break", "--json", "job")
+	got := invokeWith(t, "", envOf(all), "break", "job")
+	require.Equal(t, cli.ExitFailed, got.status)
+	require.Contains(t, got.err, " [y/N] \nredlock: there was no answer: --yes breaks a lock without a question\nredlock: job is not broken\n")
+	require.Len(t, locks(all...), 3)
+	got = invokeWith(t, "no\n", envOf(all), "break", "--json", "job")
 	require.Regexp(t, `^{"error":"job is not broken","code":"declined","owner":"anna","id":"[0-9a-f]{24}","left_ms":\d+}\n$`, got.out)
 	got = invokeWith(t, "Yes\n", envOf(all), "break", "job")
 	require.Equal(t, cli.ExitOK, got.status, got)

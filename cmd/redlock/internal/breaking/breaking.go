@@ -161,6 +161,10 @@ func (br *breaker) confirmed(inv *cli.Invocation) bool {
 		oneline.List(br.holding, ", "), cli.WithID(command.ID(br.token))))
 	_, _ = fmt.Fprint(inv.Stderr, "Its holder is not stopped. Break the lock? [y/N] ")
 	line, _ := bufio.NewReader(io.LimitReader(inv.Stdin, maxAnswer)).ReadString('\n')
+	if line == "" { // the input has ended, as without a terminal
+		_, _ = fmt.Fprintln(inv.Stderr)
+		inv.Say("there was no answer: --yes breaks a lock without a question")
+	}
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes"
 }
