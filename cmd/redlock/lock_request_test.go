@@ -97,3 +97,14 @@ func TestANameIsPrintedWithoutControlCharacters(t *testing.T) {
 		m.Del(name)
 	}
 }
+
+func TestAWaitThatFindsNoQuorumSaysSoInPlainWords(t *testing.T) {
+	t.Parallel()
+	all := listing(t)
+	all[0].Stop()
+	all[1].Stop()
+	got := invoke(t, envOf(all), "acquire", "--wait", "300ms", "job")
+	require.Equal(t, cli.ExitUnavailable, got.status, got)
+	require.Regexp(t, `\nredlock: (after a wait of 300ms: )?no quorum of nodes could be reached: `, got.err)
+	require.NotContains(t, got.err, "deadline")
+}

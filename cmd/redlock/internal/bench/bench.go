@@ -96,7 +96,7 @@ func benchFlags(f *pflag.FlagSet) cli.RunFunc {
 	inside := f.Bool("embedded", false, "measure three nodes inside this process")
 	f.IntVar(&b.clients, "clients", 1, "the `number` of goroutines, up to 256 (default: 1)")
 	cli.DurationVar(f, &b.bound, "for", "", 5*time.Second, "how long, up to 10m (default: 5s)")
-	f.IntVar(&b.count, "count", 0, "stop after this `number` of acquisitions (default: no limit)")
+	f.IntVar(&b.count, "count", 0, "stop after this `number` of acquisitions, up to 10000000 (default: 0, no limit)")
 	return func(ctx context.Context, c *cli.Invocation) int {
 		nodes, end, err := b.prepare(c, *inside)
 		if err != nil {
@@ -120,9 +120,9 @@ func (b *bench) prepare(c *cli.Invocation, inside bool) (nodes cli.NodeList, end
 	case b.clients < 1 || b.clients > maxClients:
 		return nodes, nil, fmt.Errorf("--clients must be from 1 to %d", maxClients)
 	case b.bound <= 0 || b.bound > maxTime:
-		return nodes, nil, fmt.Errorf("--for must be at most %v", maxTime)
+		return nodes, nil, fmt.Errorf("--for must be more than 0, and at most %v", maxTime)
 	case b.count < 0 || b.count > maxCount:
-		return nodes, nil, fmt.Errorf("--count must be at most %d", maxCount)
+		return nodes, nil, fmt.Errorf("--count must be from 0 to %d", maxCount)
 	}
 	if b.guard, err = c.MaxTTL(); err != nil {
 		return nodes, nil, err

@@ -128,7 +128,7 @@ func withClaim(ctx context.Context, c *cli.Invocation, ttl time.Duration,
 		return c.Misused("%v", err)
 	}
 	switch {
-	case ttl == 0:
+	case !c.Command.Flags().Changed("ttl"):
 		ttl = claim.TTL
 	case ttl < redlock.MinTTL: // the library reports it only after it has queried the nodes
 		return c.Misused("--ttl must be at least %v", redlock.MinTTL)

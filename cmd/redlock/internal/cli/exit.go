@@ -96,6 +96,9 @@ func (e SignalError) Error() string { return e.String() }
 
 // Refused reports a lock that could not be acquired or inspected, and returns the status for it.
 func (inv *Invocation) Refused(err error) int {
+	if errors.Is(err, redlock.ErrInvalid) {
+		return inv.Misused("%v", err)
+	}
 	inv.Fail(err, "%v", err)
 	return Refusal(err)
 }

@@ -20,6 +20,7 @@ func (req *Request) Acquire(ctx context.Context, c *cli.Invocation, locker *redl
 		err = context.Cause(ctx)
 	}
 	var sig cli.SignalError
+	var qe *redlock.QuorumError
 	switch {
 	case err == nil:
 		return lock, nil
@@ -30,8 +31,10 @@ func (req *Request) Acquire(ctx context.Context, c *cli.Invocation, locker *redl
 		c.FailSilently(err, req.Name+": "+cli.Brief(err))
 	case cli.Refusal(err) == cli.ExitHeld:
 		c.Fail(err, "%s: %s", req.Name, cli.Brief(err))
+	case errors.Is(err, context.DeadlineExceeded) && errors.As(err, &qe):
+		c.Fail(err, "after a wait of %v: %v", req.Wait, qe)
 	default:
-		c.Fail(err, "%v", err)
+		c.Refused(err)
 	}
 	return nil, err
 }

@@ -65,11 +65,11 @@ group. Ctrl-Z stops redlock as well, and then the lock is not extended.
 
 If the lock is lost, or cannot be extended, redlock says why and for how long another
 client may have held it. The group gets SIGTERM, at the latest --grace before the lock's
-validity ends. It gets SIGKILL before the validity ends. If redlock is
-killed, or stopped for too long, another process kills the group. When COMMAND has ended,
-processes that remain in its group get SIGTERM, and SIGKILL after --grace. A program that
-starts its own session, as daemons do, continues without the lock. On Linux redlock reaps
-orphans of COMMAND while COMMAND runs, also as the first process of a container.
+validity ends, and SIGKILL before the validity ends. If redlock is killed, or stopped for
+too long, another process kills the group. When COMMAND has ended, processes that remain
+in its group get SIGTERM, and SIGKILL after --grace. A program that starts its own
+session, as daemons do, continues without the lock. On Linux redlock reaps orphans of
+COMMAND while COMMAND runs, also as the first process of a container.
 
 With --guard a node that was started, emptied or promoted does not vote until every lock
 that it may have forgotten has expired. --guard is the longest --ttl of all clients.

@@ -80,7 +80,7 @@ func (o *runOptions) checkBounds(c *cli.Invocation) error {
 	if o.MinHold < 0 {
 		return errors.New("--min-hold can't be negative")
 	}
-	if o.SkipStatus < request.NoSkip || o.SkipStatus > 255 {
+	if c.Command.Flags().Changed("skip-status") && (o.SkipStatus < 0 || o.SkipStatus > 255) {
 		return errors.New("--skip-status must be from 0 to 255")
 	}
 	return nil
