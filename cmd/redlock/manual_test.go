@@ -5,11 +5,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
@@ -92,10 +94,42 @@ func TestEverySubcommandHasAManPage(t *testing.T) {
 	if folder == "" {
 		folder = t.TempDir()
 	}
-	header := &doc.GenManHeader{Title: "REDLOCK", Section: "1", Source: "go-redlock", Manual: "go-redlock"}
-	require.NoError(t, doc.GenManTree(documented(), header, folder))
-	require.FileExists(t, filepath.Join(folder, "redlock.1"))
-	for _, cmd := range commands() {
-		require.FileExists(t, filepath.Join(folder, "redlock-"+cmd.Name()+".1"))
+	header := &doc.GenManHeader{Section: "1", Source: "go-redlock", Manual: "go-redlock"}
+	require.NoError(t, doc.GenManTree(forMan(), header, folder))
+	for _, name := range append(subcommands(), "redlock") {
+		file := filepath.Join(folder, name+".1")
+		page, err := os.ReadFile(file)
+		require.NoError(t, err)
+		page = manOption.ReplaceAll(page, []byte(".TP\n$1\n"))
+		require.NoError(t, os.WriteFile(file, page, 0o644))
+		require.Contains(t, string(page), `.TH "`+strings.ToUpper(name)+`" "1"`)
+		require.NotRegexp(t, `(?m)=\]?$`, string(page), "a flag has no name of its value")
+		require.Contains(t, string(page), ".TP\n\\fB-h\\fP, \\fB--help\\fP\n", "cobra has the text in the line of the flag")
+		require.Equal(t, name != "redlock", strings.Contains(string(page), "\n.SH EXIT STATUS\n"), name)
 	}
+}
+
+// manOption is a flag as cobra prints it: [=] without a value, and the text behind a tab.
+var manOption = regexp.MustCompile(`(?m)(?:^\n\.PP\n)?^(\\fB-.*?)(?:\[=\])?\n\t`)
+
+func subcommands() (pages []string) {
+	for _, cmd := range commands() {
+		pages = append(pages, "redlock-"+cmd.Name())
+	}
+	return pages
+}
+
+// forMan is the whole command as man pages show it: with a section for the exit statuses, and the names of the
+// flags' values, where cobra has their defaults.
+func forMan() *cobra.Command {
+	root := documented()
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Long = strings.Replace(cmd.Long, "\nExit status:\n", "\n# EXIT STATUS\n", 1)
+		cmd.Flags().VisitAll(func(def *pflag.Flag) {
+			if def.NoOptDefVal == "" {
+				def.DefValue = def.Value.Type()
+			}
+		})
+	}
+	return root
 }
