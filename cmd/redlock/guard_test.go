@@ -92,6 +92,7 @@ func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T)
 			require.Empty(t, p.gone())
 			messages := p.messages()
 			require.Contains(t, messages, "guarded", "the nodes' words")
+			require.Less(t, len(messages), 500, "the words of one node: %s", messages)
 			require.NotContains(t, messages, "waiting")
 		}
 	}

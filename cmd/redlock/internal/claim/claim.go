@@ -195,7 +195,7 @@ func ended(inv *cli.Invocation, claim redlock.Claim, err error) int {
 		return cli.ExitLost
 	case errors.Is(err, redlock.ErrInvalid):
 		return inv.Misused("%v", err)
-	case cli.Refusal(err) == cli.ExitHeld:
+	case cli.Refusal(err) == cli.ExitHeld, cli.IsGuardMismatch(err):
 		inv.Fail(err, "%v: %s", claim, cli.Brief(err))
 	default:
 		inv.Fail(err, "%v: %v", claim, err)

@@ -47,18 +47,25 @@ func Refusal(err error) int {
 
 // IsGuardMismatch reports whether there is no quorum because nodes are guarded for other clients. That is
 // a mistake in the settings, so waiting does not help.
-func IsGuardMismatch(err error) bool {
+func IsGuardMismatch(err error) bool { return guardMismatch(err) != nil }
+
+// guardMismatch returns the answer of one of these nodes, or nil if there may be a quorum without them.
+func guardMismatch(err error) (answer error) {
 	var qe *redlock.QuorumError
 	if !errors.As(err, &qe) {
-		return false
+		return nil
 	}
 	votes := 0
 	for _, v := range qe.Votes {
 		if errors.Is(v.Err, redlock.ErrGuardMismatch) {
 			votes++
+			answer = v.Err
 		}
 	}
-	return votes > len(qe.Votes)-qe.Need
+	if votes <= len(qe.Votes)-qe.Need {
+		return nil
+	}
+	return answer
 }
 
 // IsForeign reports whether keys that are not locks leave no quorum.
@@ -74,6 +81,8 @@ func Brief(err error) string {
 	switch {
 	case IsForeign(err):
 		return "its key holds something that is not a lock"
+	case IsGuardMismatch(err):
+		return "no quorum: " + WithoutPrefix(guardMismatch(err)) // the remedy is the same for all nodes
 	case errors.As(err, &qe) && qe.Split:
 		return "split vote: other clients tried at the same time"
 	case errors.As(err, &held):
@@ -99,6 +108,10 @@ func (inv *Invocation) Refused(err error) int {
 	if errors.Is(err, redlock.ErrInvalid) {
 		return inv.Misused("%v", err)
 	}
-	inv.Fail(err, "%v", err)
+	if IsGuardMismatch(err) {
+		inv.Fail(err, "%s", Brief(err))
+	} else {
+		inv.Fail(err, "%v", err)
+	}
 	return Refusal(err)
 }
