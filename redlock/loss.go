@@ -203,11 +203,13 @@ func (h *hold) named(cause error) error {
 }
 
 // endError returns why a handle has ended, as the error of a later call.
-func (h *hold) endError() error {
+func (h *hold) endError() error { return h.named(h.endCause()) }
+
+// endCause returns why a handle has ended, or nil.
+func (h *hold) endCause() error {
 	h.mu.Lock()
-	cause := h.cause
-	h.mu.Unlock()
-	return h.named(cause)
+	defer h.mu.Unlock()
+	return h.cause
 }
 
 // lost returns why the lock has ended under its holder, or nil.

@@ -266,3 +266,22 @@ func TestTheContextsOfAllSharesEndAtTheStopMargin(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 	})
 }
+
+// The goroutine that ends the lock has not come to the share yet. Otherwise a share that reports a loss would say that it was
+// released in time.
+func TestAShareThatIsReleasedWhileItsLockIsEndedReportsTheLoss(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 3*time.Second)
+		s := shared(t, k)
+		inner := shared(t, s)
+		e := ending{lk: k, cause: k.lostBy(k.loss()), keys: undoByLibrary, at: k.l.now()}
+		k.mu.Lock()
+		e.beginLocked()
+		k.mu.Unlock()
+		require.ErrorIs(t, s.Err(), ErrLost)
+		released, innerReleased := s.Release(bg), inner.Release(bg)
+		e.finish()
+		require.ErrorIs(t, released, ErrLost)
+		require.ErrorIs(t, innerReleased, ErrLost)
+	})
+}

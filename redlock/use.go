@@ -156,14 +156,18 @@ func (lk *Lock) Release(ctx context.Context) error {
 	lk.release.called = true
 	lk.release.running.Add(1)
 	defer lk.release.running.Done()
-	due := lk.isShare() || lk.lease.Over(e.at)
-	ended := !due && e.beginLocked()
+	ended := !lk.isShare() && !lk.lease.Over(e.at) && e.beginLocked()
 	lk.mu.Unlock()
-	if due {
-		lk.applyDue()
-		ended = lk.end(ErrReleased, undoKeys)
-	} else if ended {
+	if ended {
 		e.finish()
+	} else {
+		lk.applyDue()
+		for outer := lk.outer; outer != nil; outer = outer.outer {
+			if cause := outer.endCause(); cause != nil { // what ends its shares may not have come to this one
+				lk.end(cause, keepKeys)
+			}
+		}
+		ended = lk.end(ErrReleased, undoKeys)
 	}
 	lk.release.err = lk.released(ended, e.at)
 	return lk.release.err
