@@ -584,3 +584,18 @@ func TestAnAnsweredUndoLeavesNoKeys(t *testing.T) {
 		require.NoError(t, second((&closing{l: l}).leftovers()))
 	})
 }
+
+// The vote is won after the caller has given up, and the lock, whose timer ends the vote, is never held.
+func TestCloseLeavesNoTimerOfAnAcquisitionThatWasGivenUp(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(20 * time.Millisecond) })
+		ctx, cancel := context.WithTimeout(bg, 10*time.Millisecond)
+		defer cancel()
+		_, err := l.TryAcquire(ctx, "a", time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, l.Close(bg))
+		synctest.Wait()
+		require.Zero(t, l.timers.Len())
+	})
+}
