@@ -28,15 +28,15 @@ type hold struct {
 	opts   holdOptions
 	fence  int64       // the fencing token, constant once the lock is held; 0 without fencing
 	keys   writtenKeys // which says what guards its fields
-	timer  timer.Timer // ends the vote of the acquisition; then for the next instant at which applyDue has something to do
+	timer  timer.Timer // ends the vote of the acquisition; from markHeld on it fires when applyDue has something to do
 
 	// mu guards all fields below, those of the Lock, and what writtenKeys says. It is held while an extension or
 	// a repair is checked and submitted, so none follows the release, which is submitted after the lock has
 	// ended under mu. No user code and no event of a round runs under it. docs/dev/architecture.md has
 	// the order of mutexes.
 	mu        sync.Mutex
-	lease     lease.Lease
-	cause     error // why the hold ended; constant from then on
+	lease     lease.Lease // its phase and its end are constant once it has ended
+	cause     error       // why the hold ended; constant from then on
 	extending extending
 }
 

@@ -82,7 +82,7 @@ var undoEvents = vote.Events{
 	OnDecision: func(r *vote.Round) { r.Owner.(*hold).onUndoDecided(r) },
 	OnComplete: func(r *vote.Round) { // every node has answered
 		lk := r.Owner.(*hold)
-		if !lk.wasHeld() { // the acquisition may have won: then its timer is set, and nobody else clears it
+		if !lk.wasHeld() { // the acquisition may have won: then its timer is set
 			lk.l.timers.Clear(&lk.timer)
 		}
 		lk.l.registry.remove(lk.lock())

@@ -169,7 +169,7 @@ func (lk *Lock) Release(ctx context.Context) error {
 		}
 		ended = lk.end(ErrReleased, undoKeys)
 	}
-	lk.release.err = lk.released(ended, e.at)
+	lk.release.err = lk.awaitRelease(ended, e.at)
 	return lk.release.err
 }
 
@@ -180,8 +180,8 @@ type releaseCall struct {
 	err     error          // its result; readable when it is not running any more
 }
 
-// released returns the result of the first call of Release.
-func (lk *Lock) released(ended bool, began clock.Instant) error {
+// awaitRelease waits for the result of the first call of Release, and returns it.
+func (lk *Lock) awaitRelease(ended bool, began clock.Instant) error {
 	switch {
 	case !ended:
 		return lk.endError()
