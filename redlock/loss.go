@@ -195,8 +195,7 @@ func (h *hold) endBy(why lease.Loss) *lockEnd {
 
 // named returns the reason of an end as the error of a call: with the lock's names, and as of now.
 func (h *hold) named(cause error) error {
-	var lost *LostError
-	if errors.As(cause, &lost) && lost.end != nil {
+	if lost := lossIn(cause); lost != nil && lost.end != nil {
 		return h.lostBy(lost.end)
 	}
 	return fmt.Errorf("%w: %s", cause, quoted(h.holder.Names))
@@ -212,11 +211,9 @@ func (h *hold) endCause() error {
 	return h.cause
 }
 
-// lost returns why the lock has ended under its holder, or nil.
-func (h *hold) lost() (lost *LostError) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	errors.As(h.cause, &lost)
+// lossIn returns the loss that a cause is, or nil.
+func lossIn(cause error) (lost *LostError) {
+	errors.As(cause, &lost)
 	return lost
 }
 
@@ -228,7 +225,7 @@ const maxAsking = 64
 // have answered. It follows the undo, so the answers do not show the lock itself. It waits for nothing,
 // and needs no goroutine.
 func (h *hold) askSuccessor() {
-	lost := h.lost()
+	lost := lossIn(h.endCause())
 	if lost == nil || !lost.end.asks {
 		return
 	}
@@ -247,7 +244,7 @@ func (h *hold) askSuccessor() {
 // successorEvents are the events of that query; its owner is the Lock.
 var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
 	lk := r.Owner.(*hold)
-	lost := *lk.lost()
+	lost := *lossIn(lk.endCause())
 	lost.Holder = successorIn(r, lk.args.Token())
 	lost.end.holder.Store(lost.Holder)
 	lk.l.reporter.lost(lk, &lost)

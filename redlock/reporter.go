@@ -124,8 +124,7 @@ func (d *reporter) ended(h *hold, cause error, now clock.Instant, left time.Dura
 	if d == nil {
 		return
 	}
-	var lost *LostError
-	if errors.As(cause, &lost) && !lost.end.asks && (!h.isShare() || lost != h.outer.lost()) {
+	if lost := lossIn(cause); lost != nil && !lost.end.asks && (!h.isShare() || lost != lossIn(h.outer.endCause())) {
 		d.lost(h, lost)
 	}
 	if d.hooks.Ended != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/versions.md lists these as frozen: whoever watches a log searches for them.
+// docs/versions.md lists these as frozen: alerts search a log for them.
 func TestTheNamesOfLogLinesAreFrozen(t *testing.T) {
 	t.Chdir("../../..")
 	sources := &sourceTexts{all: make(map[string]bool), needed: make(map[string]string)}
