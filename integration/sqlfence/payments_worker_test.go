@@ -39,6 +39,7 @@ type payTask struct {
 	TTL        time.Duration
 	Stop       int    // at which step it stops, from 1 on; 0 for none
 	StopBefore string // or before it first sends this text
+	StopAt     string // or at the first step of this name
 }
 
 // keyKind says of what the idempotency key is made.
@@ -53,6 +54,8 @@ const (
 const (
 	stopped    = "stopped"
 	stepsTaken = "steps: "
+
+	fromProvider = "from provider" // the step at which its answer has come
 )
 
 // TestMain pays an invoice in a process that was started for that.
@@ -76,7 +79,7 @@ func payOnce(text string) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	taken := &steps{at: task.Stop, before: []byte(task.StopBefore)}
+	taken := &steps{at: task.Stop, before: []byte(task.StopBefore), first: task.StopAt}
 	locker, err := redlock.Open(task.Nodes, redlock.WithFencing())
 	if err != nil {
 		return err
@@ -118,6 +121,7 @@ func newService(locker *redlock.Locker, pool *pgxpool.Pool, wait, ttl time.Durat
 type steps struct {
 	at     int
 	before []byte
+	first  string
 
 	mu    sync.Mutex
 	taken []string
@@ -137,6 +141,9 @@ func (s *steps) take(name string, sends []byte) {
 	stop := len(s.taken) == s.at
 	if len(s.before) > 0 && bytes.Contains(sends, s.before) {
 		stop, s.before = true, nil
+	}
+	if name == s.first {
+		stop, s.first = true, ""
 	}
 	if stop {
 		fmt.Println(stopped)

@@ -176,10 +176,9 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 		}
 		var attempt *vote.Round
 		var err error
-		if attempt, woken, err = w.park(); attempt != nil || err != nil {
+		if attempt, s, woken, err = w.park(); attempt != nil || err != nil {
 			return attempt, err
 		}
-		s = w.after(woken)
 	}
 }
 
@@ -326,9 +325,9 @@ const (
 // Now and then it is queried nevertheless.
 func (w *Waiter) MayAssumeHeld() bool { return w.reason == ByMessage && w.seen.vain%8 != 7 }
 
-// park sleeps until the waiter continues. It returns why, or an attempt that was handed off meanwhile, or an error if
-// the context ended or the Locker was closed.
-func (w *Waiter) park() (*vote.Round, Reason, error) {
+// park sleeps until the waiter continues. It returns with which step and why, or an attempt that was handed off meanwhile,
+// or an error if the context ended or the Locker was closed.
+func (w *Waiter) park() (*vote.Round, step, Reason, error) {
 	w.contender.Waits()
 	var err error
 	d, over := w.startPark()
@@ -359,7 +358,7 @@ func (w *Waiter) startPark() (d time.Duration, over bool) {
 }
 
 // finishPark ends a park. over reports that the planned time has come: announcements may have changed the plan.
-func (w *Waiter) finishPark(over bool, err error) (*vote.Round, Reason, error) {
+func (w *Waiter) finishPark(over bool, err error) (*vote.Round, step, Reason, error) {
 	t := w.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -375,19 +374,12 @@ func (w *Waiter) finishPark(over bool, err error) (*vote.Round, Reason, error) {
 	w.phase, w.handoff, w.asleep = running, nil, 0
 	if attempt != nil {
 		w.clearSignalsLocked()
-		return attempt, ByHandoff, nil // the receiver of the attempt checks the context
+		return attempt, tries, ByHandoff, nil // the receiver of the attempt checks the context
 	}
-	return nil, woken, err
-}
-
-// after returns what the waiter does after it was woken.
-func (w *Waiter) after(woken Reason) step {
-	w.table.mu.Lock()
-	defer w.table.mu.Unlock()
 	if woken == byRest {
 		w.listenAgainLocked()
 	}
-	return w.look.after(woken, w.toldLocked())
+	return nil, w.look.after(woken, w.toldLocked()), woken, err
 }
 
 // nextLocked returns when the waiter continues by itself, and why.
