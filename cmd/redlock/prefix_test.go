@@ -23,10 +23,10 @@ func TestEverySubcommandPutsThePrefixBeforeItsNames(t *testing.T) {
 		}[cmd.Name()]
 		got := invoke(t, nodes, append([]string{cmd.Name(), "--prefix", "redlock:"}, words...)...)
 		require.Equal(t, cli.ExitUsage, got.status, cmd.Name())
-		require.Contains(t, got.err, `WithKeyPrefix("redlock:")`, cmd.Name())
+		require.Contains(t, got.err, `--prefix "redlock:"`, cmd.Name())
 		got = invoke(t, append(nodes, "REDLOCK_PREFIX=redlock:x"), append([]string{cmd.Name()}, words...)...)
 		require.Equal(t, cli.ExitUsage, got.status, cmd.Name())
-		require.Contains(t, got.err, `WithKeyPrefix("redlock:x")`, cmd.Name())
+		require.Contains(t, got.err, `--prefix "redlock:x"`, cmd.Name())
 	}
 }
 

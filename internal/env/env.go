@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // The variables.
@@ -40,20 +41,37 @@ func ReadNodes(getenv func(string) string) ([]string, error) {
 	case file != "":
 		return ReadNodesFile(NodesFile, file)
 	}
-	return SplitNodes(list)
+	return SplitNodes(Nodes, list)
 }
 
-// SplitNodes returns the URLs of a list. It returns ErrNoNodes if the list is blank. Of what is wrong with
-// a URL it reports only what stands around it: pool.ParseURL reports the rest.
-func SplitNodes(list string) ([]string, error) {
+// SplitNodes returns the URLs of a list. from is the flag or variable that has the list, or names its file. It returns
+// ErrNoNodes if the list is blank. Its errors name from and the position of a URL.
+func SplitNodes(from, list string) ([]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, ErrNoNodes
 	}
 	urls := nodelist.Split(list)
-	if slices.Contains(urls, "") {
-		return nil, errEmptyURL
+	if err := check(urls); err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	return urls, checkAround(urls)
+	return urls, nil
+}
+
+// check returns an error that says of each URL what is wrong with it. Of one with something around it, it says only that.
+func check(urls []string) error {
+	if slices.Contains(urls, "") {
+		return errEmptyURL
+	}
+	if err := checkAround(urls); err != nil {
+		return err
+	}
+	var errs []error
+	for i, url := range urls {
+		if _, err := pool.ParseURL(url); err != nil {
+			errs = append(errs, fmt.Errorf("URL %d of %d: %w", i+1, len(urls), err))
+		}
+	}
+	return oneline.Join(errs...)
 }
 
 // ReadNodesFile returns the URLs in a file. from is the flag or variable that names the file. No
@@ -71,7 +89,7 @@ func ReadNodesFile(from, file string) ([]string, error) {
 	if len(lines) == 0 {
 		return nil, fmt.Errorf("%s: %s is empty", from, oneline.Printable(file))
 	}
-	return SplitNodes(strings.Join(lines, ","))
+	return SplitNodes(from, strings.Join(lines, ","))
 }
 
 // ReadGuard returns the value of Guard, or 0 if it is not set. No error quotes a value that is no number: it

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	_ "github.com/quorumlock/go-redlock/pool/sentinel" // its URLs
 )
 
 func getenv(vars map[string]string) func(string) string {
@@ -47,6 +49,21 @@ func TestAFileOfNodesIsBoundedAndNotQuoted(t *testing.T) {
 	} {
 		_, err := ReadNodesFile("--nodes-file", file())
 		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+// The errors say where the list is, and of each URL what is wrong with it.
+func TestAMistakeInAListNamesItsSource(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nodes")
+	require.NoError(t, os.WriteFile(file, []byte("redis://a\nhttp://:secret@b\nc:6379\n"), 0o600))
+	for from, vars := range map[string]map[string]string{
+		Nodes:     {Nodes: "redis://a,http://:secret@b,c:6379"},
+		NodesFile: {NodesFile: file},
+	} {
+		_, err := ReadNodes(getenv(vars))
+		require.ErrorContains(t, err, from+": URL 2 of 3: pool: ")
+		require.ErrorContains(t, err, "; URL 3 of 3: pool: ")
 		require.NotContains(t, err.Error(), "secret")
 	}
 }

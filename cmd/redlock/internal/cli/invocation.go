@@ -65,7 +65,7 @@ func (inv *Invocation) message(format string, args ...any) string {
 	for i, a := range args {
 		switch a := a.(type) {
 		case error:
-			args[i] = WithoutPrefix(a)
+			args[i] = withFlags(WithoutPrefix(a))
 		case string: // a name, a file or a word of the user
 			args[i] = oneline.Printable(a)
 		}

@@ -59,7 +59,7 @@ func (inv *Invocation) Nodes() (n NodeList, err error) {
 	case list != "" && file != "":
 		return n, errors.New("--nodes and --nodes-file are both given: one of them is enough")
 	case list != "":
-		n.URLs, err = env.SplitNodes(list)
+		n.URLs, err = env.SplitNodes("--nodes", list)
 	case file != "":
 		n.URLs, err = env.ReadNodesFile("--nodes-file", file)
 	default:

@@ -110,7 +110,7 @@ func (d *listCommand) run(ctx context.Context, c *cli.Invocation) int {
 	case cli.CheckName(start) != nil:
 		return c.Misused("%v", cli.CheckName(start))
 	case strings.HasPrefix(keyPrefix, command.Reserved) || len(keyPrefix) > maxKeyPrefix:
-		return c.Misused("WithKeyPrefix(%q): at most %d bytes, and not %q", keyPrefix, maxKeyPrefix, command.Reserved)
+		return c.Misused("--prefix %q: at most %d bytes, and not %q", keyPrefix, maxKeyPrefix, command.Reserved)
 	case strings.HasPrefix(keyPrefix+start, command.Reserved):
 		return c.Misused("the keys %q are in the reserved namespace %q", keyPrefix+start, command.Reserved)
 	case *d.limit < 1 || *d.limit > maxLimit:
