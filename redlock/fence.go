@@ -17,7 +17,8 @@ const maxFence = 1 << 53
 
 // AcceptFence reports whether a protected resource may accept a request with this fencing token.
 // seen and seenOwner are the largest token that the resource has accepted and its owner. The
-// resource must check and update them in the transaction of its write.
+// resource must check and update them in the transaction of its write. If the write depends on what was read before,
+// it must check and update them before the reading too: otherwise the late write of an earlier holder may come between.
 //
 // A token is accepted if it is larger than seen, or equal and from the same owner. owner is any
 // value that distinguishes holders, such as Lock.ID. A plain >= would accept two holders with the

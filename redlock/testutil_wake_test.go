@@ -87,7 +87,7 @@ func scriptNames(m *fakeredis.Master) (list []string) {
 func onRelease(m *fakeredis.Master, f func()) {
 	done := false
 	m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
-		if !done && isScript(command.Release, cmd, args) {
+		if isScript(command.Release, cmd, args) && !done {
 			done = true
 			f()
 		}

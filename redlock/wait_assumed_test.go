@@ -32,7 +32,7 @@ func TestAHolderThatWasNotAskedForIsPolledSoon(t *testing.T) {
 				fl.each(func(m *fakeredis.Master) {
 					taken := false
 					m.Hook(func(_ int64, cmd string, _ []string) (string, bool) {
-						if !taken && cmd == "SET" {
+						if cmd == "SET" && !taken { // only one connection sends it
 							taken = true
 							m.Set("a", c.token, c.ttl)
 						}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // hesitant is a node that calls a function before it submits a release and the next attempt.
@@ -61,7 +62,10 @@ func TestACallBehindOneThatGaveUpNamesTheHolder(t *testing.T) {
 			pass(20 * time.Millisecond) // it is at the end of the queue
 		}
 		all.Wait()
-		require.Equal(fl.t, 2, fl.masters[0].Commands()["SET"], "the holder's, and one attempt")
+		fl.answered()
+		fl.each(func(m *fakeredis.Master) { // an attempt may be lost before it is sent to each node
+			require.LessOrEqual(fl.t, m.Commands()["SET"], 2, "the holder's, and one attempt")
+		})
 		require.NoError(fl.t, k.Release(bg))
 	})
 }

@@ -27,7 +27,7 @@ func TestASignalEndsTheWaitForAClaimAndNothingIsHeldOrPrinted(t *testing.T) {
 func TestAnAcquireWaitsForTheReleaseOfAClaim(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	_, text := acquired(t, all, envOf(all), "--owner", "first", "job")
+	_, text := acquired(t, all, envOf(all), "--ttl", "1h", "--owner", "first", "job")
 	p := start(t, all, "acquire", "--owner", "second", "job")
 	require.Contains(t, p.message(), `held by "first"`)
 	require.Equal(t, silent, invokeWith(t, text, envOf(all), "release", "-"))
@@ -64,7 +64,7 @@ func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
 func TestALockWhoseClaimCannotBePrintedIsReleased(t *testing.T) {
 	t.Parallel()
 	all := masters(t) // checks that no key is left
-	_, text := acquired(t, all, envOf(all), "--owner", "first", "job")
+	_, text := acquired(t, all, envOf(all), "--ttl", "1h", "--owner", "first", "job")
 	p := start(t, all, "acquire", "job")
 	require.Contains(t, p.message(), `held by "first"`)
 	require.NoError(t, p.out.Close()) // before there is a claim

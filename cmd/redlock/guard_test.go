@@ -23,7 +23,7 @@ func TestARunOnQuarantinedMastersIs75AndSaysForHowLong(t *testing.T) {
 		p := start(t, all, "run", "--no-fence", "--guard", "1h", "--wait", wait, "job", "--", "echo", "never")
 		status, messages := p.status(), p.messages()
 		require.Equal(t, 75, status, messages)
-		require.Regexp(t, `job: no quorum: nodes are quarantined after a restart, for (1h0m0s|59m[0-5])`, messages)
+		require.Regexp(t, `job: no quorum: nodes are quarantined after a restart, for (1h0m0s|5\dm)`, messages)
 		require.Contains(t, messages, "doctor --admit")
 		require.Empty(t, p.gone())
 	}
@@ -72,7 +72,7 @@ func TestMastersThatAreGuardedForOthersRefuseAtOnceWhateverTheWait(t *testing.T)
 	t.Parallel()
 	all := guarded(t)
 	require.Equal(t, cli.ExitOK, invoke(t, nil, "doctor", "--nodes", nodesOf(all), "--guard", "1h", "--admit").status)
-	_, text := acquired(t, all, envOf(all), "--guard", "1h", "job")
+	_, text := acquired(t, all, envOf(all), "--guard", "1h", "--ttl", "1h", "job") // longer than 20 processes take
 	claim := strings.TrimSpace(text)
 	for what, args := range map[string][]string{
 		"another maxTTL": {"--guard", "2h"},

@@ -182,6 +182,17 @@ func (p *redlockProcess) message() string {
 	return strings.TrimSpace(s)
 }
 
+// afterTheWait is redlock's next message that is not about a wait: on a busy machine the first attempt, which connects,
+// may miss the node timeout.
+func (p *redlockProcess) afterTheWait() string {
+	p.t.Helper()
+	for { // bounded by message
+		if m := p.message(); !strings.Contains(m, "waiting up to ") {
+			return m
+		}
+	}
+}
+
 // messages returns the messages that are left. It waits until redlock and all that inherited
 // its standard error are gone.
 func (p *redlockProcess) messages() string {

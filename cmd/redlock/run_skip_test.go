@@ -86,7 +86,7 @@ func TestANameStaysHeldForTheMinimumHold(t *testing.T) {
 func TestACommandThatTakesLongerThanTheMinimumHoldFreesTheName(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "10ms", "job", "--", "sleep", "0.1")
+	p := start(t, all, "run", "--ttl", "10s", "--min-hold", "1s", "job", "--", "sleep", "1.1") // its node timeout is a quarter of the minimum hold
 	require.Equal(t, 0, p.status(), p.messages())
 	releasedEverywhere(t, all...)
 }

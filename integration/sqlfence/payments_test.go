@@ -284,7 +284,8 @@ func testStopped(t *testing.T, o *office) {
 				return p
 			}
 			require.Error(t, p.Wait())
-			require.Contains(t, p.log.String(), "(lost: true)", "a busy machine may be slower than the TTL")
+			// A busy machine may be slower than the TTL, or than the bound of PostgreSQL, if there is one.
+			require.True(t, setting != "" || strings.Contains(p.log.String(), "(lost: true)"), "%s", &p.log)
 		}
 		require.FailNow(t, "the lock was lost each time")
 		return nil

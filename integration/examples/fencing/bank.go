@@ -22,12 +22,18 @@ INSERT INTO account (id, balance) VALUES (1, 100);
 // blind always writes. fenced writes only for a fence that [redlock.AcceptFence] accepts, and
 // stores that fence. Check and write are one statement of one transaction, so no other write can
 // come between them.
+//
+// fencedRead stores it too: what depends on the balance that was read would otherwise overwrite the write of an
+// earlier holder that came between.
 const (
-	blind  = `UPDATE account SET balance = ?1, fence = ?2, lock_id = ?3 WHERE id = 1`
-	fenced = blind + ` AND (?2 > fence OR ?2 = fence AND ?3 = lock_id)`
+	blind      = `UPDATE account SET balance = ?1, fence = ?2, lock_id = ?3 WHERE id = 1`
+	accepts    = ` AND (?2 > fence OR ?2 = fence AND ?3 = lock_id)`
+	fenced     = blind + accepts
+	blindRead  = `SELECT balance FROM account WHERE id = 1`
+	fencedRead = `UPDATE account SET fence = ?2, lock_id = ?3 WHERE id = ?1` + accepts + ` RETURNING balance`
 )
 
-var errTurnedAway = errors.New("turned away: a larger fence has written")
+var errTurnedAway = errors.New("turned away: the account has seen a larger fence")
 
 // bank is the protected resource: a table in a SQLite file.
 type bank struct {
@@ -54,9 +60,22 @@ func openBank(ctx context.Context, path string, checks bool) (*bank, error) {
 
 func (b *bank) checks() bool { return b.update == fenced }
 
-func (b *bank) read(ctx context.Context) (balance int, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT balance FROM account WHERE id = 1`).Scan(&balance)
+// read returns the balance for the holder of a lock.
+func (b *bank) read(ctx context.Context, fence int64, lockID string) (balance int, err error) {
+	if !b.checks() {
+		return b.balance(ctx)
+	}
+	err = b.db.QueryRowContext(ctx, fencedRead, 1, fence, lockID).Scan(&balance)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, errTurnedAway
+	}
 	return balance, err
+}
+
+// balance returns the balance for one who does not write.
+func (b *bank) balance(ctx context.Context) (n int, err error) {
+	err = b.db.QueryRowContext(ctx, blindRead).Scan(&n)
+	return n, err
 }
 
 // write sets the balance on behalf of the holder of a lock. It returns errTurnedAway if the check

@@ -52,9 +52,11 @@ func TestTheDatabaseAcceptsWhatAcceptFenceAccepts(t *testing.T) {
 			want = errTurnedAway
 		}
 		require.ErrorIs(t, b.write(t.Context(), 2, c.fence, c.owner), want, "%+v", c)
-		balance, err := b.read(t.Context())
+		balance, err := b.balance(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want == nil, balance == 2, "%+v", c)
+		_, err = b.read(t.Context(), c.fence, c.owner)
+		require.ErrorIs(t, err, want, "%+v", c)
 		require.NoError(t, b.db.Close())
 	}
 }

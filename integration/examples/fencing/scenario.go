@@ -82,7 +82,7 @@ func (s *scenario) deposit(ctx context.Context, w *worker, amount int, pause fun
 			s.Say("  %s  learns from Release that its lock was lost", w.name)
 		}
 	}()
-	balance, err := s.bank.read(ctx)
+	balance, err := s.bank.read(ctx, lock.Fence(), lock.ID())
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *scenario) deposit(ctx context.Context, w *worker, amount int, pause fun
 
 // verify compares the balance with what it should be.
 func (s *scenario) verify(ctx context.Context, turnedAway bool) error {
-	balance, err := s.bank.read(ctx)
+	balance, err := s.bank.balance(ctx)
 	if err != nil {
 		return err
 	}

@@ -20,14 +20,19 @@ CREATE TABLE account (
 // write sets a balance if redlock.AcceptFence accepts the fence, and stores that fence.
 const write = `UPDATE account SET balance = ?2, fence = ?3, lock_id = ?4 WHERE id = ?1 AND (?3 > fence OR ?3 = fence AND ?4 = lock_id)`
 
-var errTurnedAway = errors.New("turned away: a larger fence has written")
+// read has an account turn away smaller fences from now on, and returns its balance. Otherwise an earlier holder that is
+// late could write between this reading and the writing, and its write would be lost.
+const read = `UPDATE account SET fence = ?2, lock_id = ?3 WHERE id = ?1 AND (?2 > fence OR ?2 = fence AND ?3 = lock_id) RETURNING balance`
+
+var errTurnedAway = errors.New("turned away: the account has seen a larger fence")
 
 // bank is the protected resource: a table in a SQLite file.
 type bank struct{ db *sql.DB }
 
 // openBank creates a bank whose accounts each hold the balance.
 func openBank(ctx context.Context, path string, accounts []string, balance int) (*bank, error) {
-	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(20000)&_txlock=immediate")
+	// The file is deleted at the end: nothing has to survive a crash.
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(20000)&_pragma=synchronous(off)&_txlock=immediate")
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +49,25 @@ func openBank(ctx context.Context, path string, accounts []string, balance int) 
 	return &bank{db}, nil
 }
 
-func (b *bank) balance(ctx context.Context, id string) (n int, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT balance FROM account WHERE id = ?`, id).Scan(&n)
-	return n, err
+// readAll returns balances for the holder of a lock.
+func (b *bank) readAll(ctx context.Context, fence int64, lockID string, ids ...string) (balances []int, err error) {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	for _, id := range ids {
+		var n int
+		err := tx.QueryRowContext(ctx, read, id, fence, lockID).Scan(&n)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return nil, fmt.Errorf("account %s: %w", id, errTurnedAway)
+		case err != nil:
+			return nil, err
+		}
+		balances = append(balances, n)
+	}
+	return balances, tx.Commit()
 }
 
 // total returns the sum of all balances and the smallest of them.

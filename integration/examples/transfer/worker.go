@@ -43,14 +43,11 @@ func (w *worker) transfer(ctx context.Context, from, to string, amount int, paus
 			err = fmt.Errorf("%w; %w", err, end)
 		}
 	}()
-	a, err := w.bank.balance(ctx, from)
+	had, err := w.bank.readAll(ctx, lock.Fence(), lock.ID(), from, to)
 	if err != nil {
 		return err
 	}
-	b, err := w.bank.balance(ctx, to)
-	if err != nil {
-		return err
-	}
+	a, b := had[0], had[1]
 	if a < amount {
 		return errTooLittle
 	}
