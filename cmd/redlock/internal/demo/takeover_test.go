@@ -21,7 +21,7 @@ func TestALockThatLiesIdleIsAFaultOnlyIfTheNodesAnswered(t *testing.T) {
 	m, err := fakeredis.Start("a")
 	require.NoError(t, err)
 	t.Cleanup(m.Close)
-	l, err := redlock.Open([]string{m.URL()}, redlock.WithNodeTimeout(cli.ColdTimeout))
+	l, err := redlock.Open([]string{m.URL()}, redlock.WithNodeTimeout(cli.Slowed(500*time.Millisecond)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close(t.Context())) })
 	dora, err := l.TryAcquire(t.Context(), "leader", cli.Slowed(time.Second))
