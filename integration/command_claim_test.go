@@ -56,8 +56,7 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	// If a lock is lost in a step the script ends before the next step.
 	third := s.start(t, "job", "echo begun; cat", "echo must not run")
 	require.Equal(t, "begun", third.line(t))
-	heldEverywhere(t, nodes, "job")
-	nodes[0].Restart(t)
+	nodes[0].Restart(t) // the third may never get the key: acquire has ended
 	nodes[1].Restart(t)
 	require.NoError(t, third.in.Close())
 	status, out = third.exit(t)

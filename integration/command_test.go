@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,21 +51,28 @@ func buildCommand(t *testing.T, nodes []*redistest.Node) command {
 	return command{path, nodes}
 }
 
-// builtCommand builds the command for all tests of this process. TestMain removes it.
-var builtCommand = sync.OnceValues(func() (string, error) {
-	var err error
-	if commandFolder, err = os.MkdirTemp("", "redlock-command"); err != nil {
+var (
+	// builtCommand is the command as users have it.
+	builtCommand = sync.OnceValues(func() (string, error) { return built("redlock") })
+	// builtDemo is for the demo, whose acts end at the first pause of a second otherwise.
+	builtDemo = sync.OnceValues(func() (string, error) { return built("redlock-demo", "-tags=redlock_long_timeouts") })
+	// commandFolder has both, for all tests of this process. TestMain removes it.
+	commandFolder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "redlock-command") })
+)
+
+// built builds the command.
+func built(name string, flags ...string) (string, error) {
+	folder, err := commandFolder()
+	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(commandFolder, "redlock")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/quorumlock/go-redlock/cmd/redlock").CombinedOutput()
-	if err != nil {
+	path := filepath.Join(folder, name)
+	args := slices.Concat([]string{"build", "-o", path}, flags, []string{"github.com/quorumlock/go-redlock/cmd/redlock"})
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
 	}
 	return path, nil
-})
-
-var commandFolder string
+}
 
 // running is a running call of the command.
 type running struct {
@@ -302,8 +310,10 @@ func (c command) testKilled(t *testing.T) {
 func (c command) testDemo(t *testing.T) {
 	t.Helper()
 	late.LeaveOut(t, "it measures times, and so does the demo")
+	path, err := builtDemo()
+	require.NoError(t, err)
 	began := time.Now()
-	status, out, said := c.call(t, "demo", "--nodes", strings.Join(redistest.URLs(c.nodes), ","))
+	status, out, said := command{path, c.nodes}.call(t, "demo", "--nodes", strings.Join(redistest.URLs(c.nodes), ","))
 	assert.Zero(t, status, "%s%s", out, said)
 	assert.Less(t, time.Since(began), redistest.Slack*15*time.Second)
 	redistest.NoKeys(t, c.nodes, time.Second)

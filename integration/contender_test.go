@@ -36,8 +36,8 @@ type tests struct{ *testing.M }
 
 func (t tests) Run() int {
 	status := t.M.Run()
-	if commandFolder != "" {
-		_ = os.RemoveAll(commandFolder)
+	if folder, err := commandFolder(); err == nil {
+		_ = os.RemoveAll(folder)
 	}
 	return status
 }

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +40,10 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	require.NoError(t, r.Process.Kill(), "the command is killed, and continues when it is run again")
 	r.exit(t)
 	began := time.Now()
-	status, out, stderr = c.call(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
+	await(t, "all nodes answer the doctor in time", func() bool {
+		status, out, stderr = c.call(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
+		return !strings.Contains(strings.Join(strings.Fields(out), " "), "no answer within")
+	})
 	require.Zero(t, status, stderr+out)
 	assert.Less(t, time.Since(began), 10*operatorTTL)
 	assert.Contains(t, out, "The guard is in force")

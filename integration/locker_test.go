@@ -205,7 +205,11 @@ func TestALeaderOutlivesARestartOfANodeAndTheNextOneFollowsIt(t *testing.T) {
 		return ms
 	}
 	before := left()
-	await(t, "the leader's lock is extended", func() bool { return left() > before })
+	await(t, "the leader's lock is extended", func() bool {
+		was := before
+		before = left()
+		return before > was
+	})
 	require.NoError(t, first.ctx.Err())
 	require.Empty(t, elected)
 

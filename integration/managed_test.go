@@ -97,9 +97,10 @@ func TestAServerThatClosesIdleConnectionsIsNothingToWarnOf(t *testing.T) {
 	l, _ := openPools(t, nodes, func(cfg *pool.Config) { cfg.Logger = slog.New(log) })
 	released(t, acquired(t, l, "invoice/42", time.Minute))
 	answered(t, l)
+	ended, failed := log.count("WARN connection ended"), log.count("WARN dial failed") // a stopped process may have owed a reply
 	await(t, "the servers close the connections", func() bool { return log.count("INFO connection ended") >= len(nodes) })
-	assert.Zero(t, log.count("WARN connection ended"))
-	assert.Zero(t, log.count("WARN dial failed"))
+	assert.Equal(t, ended, log.count("WARN connection ended"))
+	assert.Equal(t, failed, log.count("WARN dial failed"))
 	released(t, acquired(t, l, "invoice/42", time.Minute))
 }
 

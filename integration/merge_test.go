@@ -25,7 +25,7 @@ func TestMergedReleasesOnRealServers(t *testing.T) {
 	for _, awaited := range []bool{false, true} {
 		var held []*redlock.Lock
 		for i := range locks {
-			held = append(held, acquired(t, l, fmt.Sprint("merged", i), time.Minute))
+			held = append(held, acquired(t, l, fmt.Sprint("merged", i), ghostTTL))
 		}
 		answered(t, l)
 		for _, n := range nodes[:2] {

@@ -71,6 +71,16 @@ func statuses(t *testing.T, p *redistest.Program) (all []status) {
 	return all
 }
 
+// served runs a client again while no majority answers it in time, as when the machine stops.
+func served(t *testing.T, start func() *redistest.Program) (code int, out, errs string) {
+	t.Helper()
+	await(t, "a majority answers", func() bool {
+		code, out, errs = start().Wait(t)
+		return code != 69
+	})
+	return code, out, errs
+}
+
 // free is how long a command waits for a lock that is free: only for a majority that answers in time.
 const free = "30s"
 
@@ -106,16 +116,20 @@ func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 		}
 		return s
 	}
+	var found status
 	await(t, "the lock is held", func() bool {
 		_, errs := holder.Logs(t)
 		require.False(t, holder.Ended(t), errs)
-		return heldOn(last()) == 3
+		found = last()
+		return heldOn(found) == 3
 	})
-	id, connections := last().ID, len(f.connected(t, f.nodes[0]))
+	id, connections := found.ID, len(f.connected(t, f.nodes[0]))
 	for i, letter := range letters {
 		from, to := f.Move(t, f.nodes[i], host(letter))
-		await(t, "all nodes have the lock", func() bool { return heldOn(last()) == 3 })
-		found := last()
+		await(t, "all nodes have the lock", func() bool {
+			found = last()
+			return heldOn(found) == 3
+		})
 		require.Equal(t, id, found.ID)
 		ready := f.nodes[i].ReadySince(t)
 		took := found.At.Sub(ready)
@@ -123,6 +137,9 @@ func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 		assert.LessOrEqual(t, took, redistest.Slack*moved)
 	}
 	for _, s := range statuses(t, holder) {
+		if s.State == "unclear" {
+			continue // no majority answered in time
+		}
 		assert.Equal(t, "held", s.State)
 		assert.Equal(t, id, s.ID)
 	}
@@ -198,18 +215,14 @@ func TestTheCronJobOfTwoClustersWorksInOne(t *testing.T) {
 	f := deploy(t, "")
 	c := described(t, "base/clients/cronjob.yaml", "CronJob")
 	c.Args[len(c.Args)-1] = "redlock"
-	first := f.run(t, c, "redlock-nodes", "version")
-	second := f.run(t, c, "redlock-nodes", "version")
+	start := func() *redistest.Program { return f.run(t, c, "redlock-nodes", "version") }
 	worked := 0
-	for _, p := range []*redistest.Program{first, second} {
-		await(t, "one has worked, and the other has not", func() bool {
-			out, _ := p.Logs(t)
-			if out != "" {
-				return true
-			}
-			return p.Ended(t)
-		})
-		if out, _ := p.Logs(t); strings.HasPrefix(out, "redlock ") {
+	for _, p := range []*redistest.Program{start(), start()} {
+		code, out, _ := p.Wait(t)
+		if code == 69 { // a Job is repeated, too
+			_, out, _ = served(t, start)
+		}
+		if strings.HasPrefix(out, "redlock ") {
 			worked++
 		}
 	}
@@ -233,7 +246,14 @@ func TestTheRightsAreEnoughAndNoneTooMany(t *testing.T) {
 		{"extend", strings.TrimSpace(out)},
 		{"release", strings.TrimSpace(out)},
 	} {
-		code, _, errs := f.command(t, args...).Wait(t)
+		tries := 0
+		code, _, errs := served(t, func() *redistest.Program {
+			tries++
+			return f.command(t, args...)
+		})
+		if args[0] == "release" && tries > 1 && code == 74 {
+			continue // the first one has deleted the keys, and was not told
+		}
 		require.Zero(t, code, "%s: %s", args[0], errs)
 	}
 	code, out, errs = waiter.Wait(t)
@@ -302,16 +322,17 @@ func TestServersThatKeepNothingAreAdmittedAndQuarantined(t *testing.T) {
 	job := func(args ...string) (int, string, string) {
 		c := described(t, "base/clients/cronjob.yaml", "CronJob")
 		c.Args[len(c.Args)-1] = "redlock"
-		return f.run(t, c, "redlock-nodes", args...).Wait(t)
+		return served(t, func() *redistest.Program { return f.run(t, c, "redlock-nodes", args...) })
 	}
 	code, _, errs := job("version")
 	require.Equal(t, 78, code, "the guard has not begun: %s", errs)
-	code, out, errs := f.run(t, described(t, "overlays/guard/clients/admit.yaml", "Job"), "redlock-admin").Wait(t)
-	require.Zero(t, code, "%s%s", out, errs)
-	await(t, "a majority answers", func() bool {
-		code, out, errs = job("version")
-		return code != 69
+	var out string
+	await(t, "all nodes answer in time", func() bool {
+		code, out, errs = f.run(t, described(t, "overlays/guard/clients/admit.yaml", "Job"), "redlock-admin").Wait(t)
+		return !strings.Contains(out+errs, "did not answer, so no node is admitted")
 	})
+	require.Zero(t, code, "%s%s", out, errs)
+	code, out, errs = job("version")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "redlock")
 

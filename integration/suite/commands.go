@@ -41,7 +41,7 @@ func howMany() atOnce {
 		fmt.Fprintln(os.Stderr, "integration: other programs take the processors: few tests run beside each other, which takes longer")
 		return atOnce{lanes: 3, packages: 2, tests: 1}
 	}
-	return atOnce{lanes: 6, packages: 4, tests: processors()}
+	return atOnce{lanes: 4, packages: 2, tests: processors()}
 }
 
 // command is a program that prints what `go test -json` prints.
