@@ -80,12 +80,14 @@ func (c command) withClaim(t *testing.T, subcommand string, h holding, words ...
 	tries := 0
 	await(t, "a majority answers", func() bool {
 		tries++
+		began := time.Now()
 		r := c.start(t, append([]string{subcommand, "-"}, words...)...)
 		_, err := r.in.Write([]byte(h.Claim + "\n"))
 		require.NoError(t, err)
 		require.NoError(t, r.in.Close())
 		switch status, _ := r.exit(t); {
 		case status == exitUnavailable:
+			require.GreaterOrEqual(t, time.Since(began), nodeTimeout, "%s", &r.stderr)
 			return false
 		case status == exitLost && subcommand == "release" && tries > 1: // the first one has deleted the keys, and was not told
 		default:

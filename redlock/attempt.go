@@ -33,7 +33,7 @@ func (a *acquisition) attempt(ctx context.Context, begun *vote.Round) (*Lock, ve
 		return nil, seen, lost
 	}
 	if a.l.isClosed() { // won while Close listed the held locks
-		lk.end(ErrClosed, undoKeys)
+		lk.end(ErrClosed, undoUnused)
 		return nil, verdict.Contention{}, ErrClosed
 	}
 	return lk, verdict.Contention{}, nil

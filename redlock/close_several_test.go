@@ -63,6 +63,29 @@ func TestCloseDoesNotPutOffTheEndOfARelease(t *testing.T) {
 	})
 }
 
+// No caller has the lock, so the name must not stay taken for its minimum hold.
+func TestALockThatIsWonWhileCloseBeginsIsReleased(t *testing.T) {
+	const readings = 7 // of the clock, in an acquisition
+	for n := range int64(readings) {
+		synctest.Test(t, func(t *testing.T) {
+			nodes, l, _, c := gated(t)
+			c.gate(1 + n)
+			got := make(chan error, 1)
+			go func() { got <- second(l.TryAcquire(bg, "a", time.Minute, WithMinHold(time.Hour))) }()
+			<-c.reached
+			done := begunClose(bg, l)
+			synctest.Wait()
+			close(c.open)
+			require.ErrorIs(t, <-got, ErrClosed, "reading %d", 1+n)
+			require.NoError(t, <-done)
+			for _, node := range nodes {
+				require.Empty(t, node.commands(command.Shorten), "reading %d", 1+n)
+				require.Len(t, node.commands(command.Release), len(node.commands(command.Acquire)))
+			}
+		})
+	}
+}
+
 // Otherwise keys could be created after Close has returned.
 func TestAnAcquireSendsNothingAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -78,8 +78,9 @@ func (lk *Lock) applyDue() {
 type endMode uint8
 
 const (
-	keepKeys endMode = iota
-	undoKeys         // at once, on the goroutine of a caller
+	keepKeys   endMode = iota
+	undoKeys           // at once, on the goroutine of a caller
+	undoUnused         // the same, of a lock that no caller got: it has no minimum hold
 	// By the undo queue: this may be the timers' goroutine, on which all other ends depend.
 	undoByLibrary
 )
@@ -119,6 +120,9 @@ func (e *ending) beginLocked() bool {
 		return false
 	}
 	lk.cause = e.cause
+	if e.keys == undoUnused {
+		lk.opts.minHold = 0
+	}
 	lk.keys.dropAcquire()
 	e.had, e.left = lk.extending.copies(), lk.lease.End(e.at)
 	lk.extending.cancel() // before the undo: a node that may send one again would do so behind it
@@ -148,7 +152,7 @@ func (e *ending) finish() {
 		outer.mu.Lock()
 		delete(outer.family.shares, lk)
 		outer.mu.Unlock()
-	case e.keys == undoKeys:
+	case e.keys == undoKeys, e.keys == undoUnused:
 		lk.startUndo()
 	case e.keys == undoByLibrary:
 		lk.l.undos.Add(lk)

@@ -17,7 +17,7 @@ import (
 // caller's own context, by errors.Is.
 var (
 	// ErrHeld reports that another client holds the name, or another lock of this process, or that
-	// contenders split the votes (QuorumError.Split). Waiting helps.
+	// contenders split the votes (QuorumError.Split). HeldBy tells them apart. Waiting helps.
 	ErrHeld = errors.New("redlock: held by another client")
 	// ErrNoQuorum reports that too many nodes failed or did not answer for a quorum to grant or
 	// refuse. Waiting may help. It deserves an alert.
@@ -210,6 +210,35 @@ func (e *QuorumError) Unwrap() []error {
 		}
 	}
 	return errs
+}
+
+// HeldBy returns the client that keeps an acquisition from the lock: the holder whose keys the error shows on a quorum of
+// the nodes, or the lock of this process for which the call was queued. Otherwise it returns nil, also for some errors that
+// match ErrHeld: contenders have split the votes, keys of several clients that have crashed block the name, a key never
+// expires, or not enough nodes have told the holder. Then perhaps no client works.
+//
+// So a job that one of many machines runs is skipped without an alarm only if HeldBy names the one. Of several names, one
+// client must hold all.
+func HeldBy(err error) *HeldError {
+	var queued *queuedError
+	var qe *QuorumError
+	switch {
+	case errors.As(err, &queued):
+		return queued.held
+	case !errors.As(err, &qe), !errors.Is(qe.Reason, ErrHeld), qe.Split:
+		return nil
+	}
+	copies := make(map[string]int) // by Lock.ID
+	for _, v := range qe.Votes {
+		var held *HeldError
+		if !errors.As(v.Err, &held) || held.Remaining < 0 {
+			continue
+		}
+		if copies[held.ID]++; copies[held.ID] == qe.Need {
+			return held
+		}
+	}
+	return nil
 }
 
 // waitError reports a call that its context ended. It matches the context's cause and last, which

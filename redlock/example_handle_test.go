@@ -202,8 +202,7 @@ func ExampleWithMinHold() {
 		defer locker.Close(ctx)
 
 		lock, err := locker.TryAcquire(ctx, "nightly", 10*time.Second, redlock.WithMinHold(5*time.Minute))
-		var held *redlock.HeldError
-		if errors.As(err, &held) {
+		if held := redlock.HeldBy(err); held != nil {
 			fmt.Println(machine, "leaves it to", held.Owner)
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 // extending is the state of the requests about a held lock: extensions and repairs. Its hold guards it.
 type extending struct {
-	rounds  []*vote.Round // those that some node has not answered; Detach waits for them
+	rounds  []*vote.Round // those that some node has not answered; Detach waits for their decision
 	trouble *trouble      // nil while all nodes grant extensions
 }
 

@@ -17,8 +17,8 @@ const maxFence = 1 << 53
 
 // AcceptFence reports whether a protected resource may accept a request with this fencing token.
 // seen and seenOwner are the largest token that the resource has accepted and its owner. The
-// resource must check and update them in the transaction of its write. If the write depends on what was read before,
-// it must check and update them before the reading too: otherwise the late write of an earlier holder may come between.
+// resource must check and update them in the transaction of its write. If the write depends on what was read in an earlier
+// transaction, it must do so before that read, too. Otherwise the late write of an earlier holder may come between.
 //
 // A token is accepted if it is larger than seen, or equal and from the same owner. owner is any
 // value that distinguishes holders, such as Lock.ID. A plain >= would accept two holders with the
@@ -75,10 +75,11 @@ func (a attempt) confirm(ctx context.Context, until clock.Instant, counted []int
 		return command.Reply{}, false
 	}).Settle()
 	in := r.Wait(ctx.Done())
-	if in && !r.Won() {
+	err := a.checkWon(ctx, until, a.l.now())
+	if !r.Won() && (in || err == nil) { // a context may have ended and not say so yet
 		return withOp("acquire", votesError(r, confirmReason(r)))
 	}
-	return a.checkWon(ctx, until, a.l.now())
+	return err
 }
 
 // errNoGrant is the error in the votes of nodes that a confirmation does not concern.

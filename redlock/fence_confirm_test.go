@@ -162,6 +162,35 @@ func TestTheCallersContextEndsAConfirmation(t *testing.T) {
 	})
 }
 
+// lateContext is done before its Err says so, as contexts of users may be.
+type lateContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c lateContext) Done() <-chan struct{} { return c.done }
+func (c lateContext) Err() error            { return nil }
+
+func TestAnUndecidedConfirmationIsNoLockWhateverTheContextSays(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it is down
+		l := fl.locker(WithFencing())
+		fl.apart()
+		down(fl.masters[2])
+		ctx := lateContext{bg, make(chan struct{})}
+		onConfirm(fl.masters[1], func(client int64) {
+			fl.masters[1].Client(client).HoldReplies()
+			close(ctx.done)
+		})
+		_, err := l.TryAcquire(ctx, "a", time.Minute)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		for _, c := range fl.masters[1].Clients() {
+			c.Release()
+		}
+		requireUndone(t, fl, l, "")
+	})
+}
+
 func TestAClosedLockerTakesNoConfirmationForALock(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithFencing())

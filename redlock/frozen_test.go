@@ -113,7 +113,7 @@ func TestAnnouncementsAreFrozen(t *testing.T) {
 			t.Helper()
 			require.NoError(t, lock.Release(bg))
 			synctest.Wait()
-			require.GreaterOrEqual(t, len(messages), 2)
+			require.Contains(t, []int{2, 3}, len(messages), "once for each node")
 			for len(messages) > 0 {
 				require.Regexp(t, "^redlock:free:app/x: "+form+"$", <-messages)
 			}

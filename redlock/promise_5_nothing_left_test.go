@@ -467,6 +467,34 @@ func TestCloseWaitsForUndosOfSlowNodes(t *testing.T) {
 	})
 }
 
+// No repetition cures a missing right.
+func TestCloseReportsKeysThatNodesRefusedToDelete(t *testing.T) {
+	for _, nodes := range [][]int{{1}, {1, 2, 3}} {
+		onMasters(t, 3, func(t *testing.T, s *system) {
+			p := s.process()
+			lock := p.take("x", time.Hour)
+			synctest.Wait()
+			s.refuse("NOPERM User default has no permissions to run the 'evalsha' command", nodes...)
+			err := lock.Release(bg)
+			require.Equal(t, len(nodes) == 1, err == nil, "%v", err)
+			synctest.Wait()
+			require.Zero(t, elapsed(func() { err = p.Close(bg) }))
+			require.ErrorIs(t, err, redlock.ErrKeysLeft)
+			require.ErrorContains(t, err, "locks: 1, within 1h0m0s")
+			require.Equal(t, nodes, s.having("x"))
+		})
+	}
+	onMasters(t, 3, func(t *testing.T, s *system) { // what has expired is not left
+		p := s.process()
+		lock := p.take("x", time.Minute)
+		synctest.Wait()
+		s.refuse("NOPERM User default has no permissions to run the 'evalsha' command", 1)
+		require.NoError(t, lock.Release(bg))
+		pass(time.Minute)
+		require.NoError(t, p.Close(bg))
+	})
+}
+
 func TestCloseWaitsForAMinorityNoLongerThanANodeTakesToRecover(t *testing.T) {
 	for what, fail := range map[string]func(s *system){
 		"frozen": func(s *system) { s.freeze(3) },

@@ -246,6 +246,50 @@ func TestAHolderByABareQuorumIsNoSplitVoteThoughANodeIsDown(t *testing.T) {
 	}
 }
 
+// A job that all machines leave to another one, which does not run it, is missed.
+func TestHeldByNamesAClientThatHoldsAQuorumAndNoOther(t *testing.T) {
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		anna, ben := s.process(redlock.WithOwner("anna")), s.process(redlock.WithOwner("ben"))
+		require.Nil(t, redlock.HeldBy(nil))
+		heldBy := func() *redlock.HeldError {
+			_, err := ben.TryAcquire(bg, "x", time.Minute)
+			require.Error(t, err)
+			return redlock.HeldBy(err)
+		}
+		lock := anna.take("x", time.Minute)
+		require.Equal(t, lock.ID(), heldBy().ID)
+		require.Equal(t, "anna", heldBy().Owner)
+		s.kill(3)
+		require.Equal(t, lock.ID(), heldBy().ID, "a bare quorum")
+		_, err := ben.Acquire(bg, "x", time.Minute, redlock.WithWait(time.Second))
+		require.Equal(t, lock.ID(), redlock.HeldBy(err).ID, "the wait ended")
+		s.kill(2)
+		require.Nil(t, heldBy(), "no quorum")
+	})
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		p := s.process()
+		s.votedBy("hog") // two clients have crashed, and left a key each
+		_, err := p.TryAcquire(bg, "x", time.Minute)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.Nil(t, redlock.HeldBy(err))
+		s.set("x", "anna:ABCDEFGHIJKLMNOPQRSTUVWXYZ", 0)
+		_, err = p.TryAcquire(bg, "x", time.Minute)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.Nil(t, redlock.HeldBy(err), "the keys never expire")
+	})
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		ben := s.process()
+		lock := ben.take("x", time.Minute)
+		_, err := ben.Acquire(bg, "x", time.Minute, redlock.WithWait(time.Second))
+		require.Equal(t, lock.ID(), redlock.HeldBy(err).ID)
+		waits := ben.wants(bg, []string{"x"}, time.Minute)
+		_, err = ben.Acquire(bg, "x", time.Minute, redlock.WithWait(time.Second))
+		require.Equal(t, lock.ID(), redlock.HeldBy(err).ID)
+		require.NoError(t, lock.Release(bg))
+		require.NoError(t, s.get(waits).Release(bg))
+	})
+}
+
 func TestAKeyThatIsNoLockEndsTheWaitAtOnce(t *testing.T) {
 	onMasters(t, 4, func(t *testing.T, s *system) {
 		p := s.process()

@@ -195,8 +195,8 @@ func (lk *Lock) awaitRelease(ended bool, began clock.Instant) error {
 }
 
 // Detach ends the handle without a release and returns a claim to the lock. The lock's keys remain
-// until their TTL or a Resume. Detach waits for extensions in flight, at most for the node timeout,
-// so that none changes the lock after it was resumed elsewhere.
+// until their TTL or a Resume. Detach waits for the decision of extensions in flight, at most for the node
+// timeout. A slower node may still lengthen its key after that.
 //
 // On a handle that has ended, Detach returns the reason. A share, or a lock with WithMinHold,
 // cannot be detached (ErrInvalid).

@@ -284,8 +284,8 @@ func testStopped(t *testing.T, o *office) {
 				return p
 			}
 			require.Error(t, p.Wait())
-			// A busy machine may be slower than the TTL, or than the bound of PostgreSQL, if there is one.
-			require.True(t, setting != "" || strings.Contains(p.log.String(), "(lost: true)"), "%s", &p.log)
+			// A busy machine may be slower than the TTL, or than the bound of PostgreSQL, which then ends the connection.
+			require.Regexp(t, `\(lost: true\)|SQLSTATE 25P03|unexpected EOF|conn closed|connection reset`, p.log.String())
 		}
 		require.FailNow(t, "the lock was lost each time")
 		return nil

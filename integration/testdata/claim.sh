@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs its steps under a lock, and extends the lock before each step. Usage: claim.sh NAME STEP…
+# Runs its steps under a lock, and extends the lock before each step, which takes less than the TTL.
+# Usage: claim.sh NAME STEP…
 # If the lock cannot be acquired the script exits with the status of redlock. If the lock is lost it
 # exits with 74, and does not run the remaining steps.
 set -eu

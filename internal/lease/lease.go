@@ -44,7 +44,7 @@ type Lease struct {
 	until     clock.Instant // end of the validity; a loss and End bring it forward
 	confirmed clock.Instant // start of the last round in which a quorum confirmed the lock
 	asked     clock.Instant // start of the last extension
-	extended  clock.Instant // when an extension last took effect
+	extended  clock.Instant // when the last extension that took effect began
 	extendAt  clock.Instant // next automatic extension
 	progress  clock.Instant // last report of progress
 	missing   quorum.Nodes  // to repair
@@ -132,7 +132,7 @@ func (l *Lease) Extended(start, until, now clock.Instant) bool {
 	if !l.Extendable(now) {
 		return false
 	}
-	l.extended = now
+	l.extended = max(l.extended, start)
 	l.confirmed = max(l.confirmed, start)
 	l.until = max(l.until, until)
 	l.extendAt = l.nextExtension(start)
@@ -161,8 +161,8 @@ func (l *Lease) nextExtension(now clock.Instant) clock.Instant {
 }
 
 // Checked records that a quorum of nodes, asked at an instant, keeps the lock until another one. If that
-// is earlier than the end of the validity, it is the end from then on. An extension that took effect
-// since they were asked may not have reached them when they answered.
+// is earlier than the end of the validity, it is the end from then on. An extension that began after that
+// may not have reached them when they answered. One that began before it has: a node executes in order.
 func (l *Lease) Checked(asked, until, now clock.Instant) {
 	l.confirmed = max(l.confirmed, asked)
 	if !l.Valid(now) || l.extended.After(asked) || !until.Before(l.until) {

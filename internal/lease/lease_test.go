@@ -210,6 +210,11 @@ func TestCheckShortensALeaseAndBringsItsExtensionForward(t *testing.T) {
 	require.Equal(t, at(111), l.Ends(), "the nodes may have answered before the extension")
 	l.Checked(at(102), at(105), at(103))
 	require.Equal(t, at(105), l.Ends())
+
+	l = begun(terms)
+	l.Extended(at(101), at(111), at(103))
+	l.Checked(at(102), at(105), at(104))
+	require.Equal(t, at(105), l.Ends(), "the extension began before they were asked")
 }
 
 func TestARepairIsDueAtOnceAndOnce(t *testing.T) {

@@ -89,11 +89,12 @@ const AgainAfter = 10 * time.Millisecond
 
 // Acquired records a lock that is held here. Its waiter leaves the queue. w may be nil.
 func (t *Table) Acquired(h *Hold, w *Waiter) {
+	now := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range h.Names {
 		s := t.getOrCreateLocked(name)
-		s.holder, s.lasted = h, t.now().Sub(h.Began)
+		s.holder, s.lasted = h, now.Sub(h.Began)
 		if !h.HandedOff {
 			s.took(s.lasted)
 		}

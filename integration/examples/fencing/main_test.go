@@ -60,3 +60,16 @@ func TestTheDatabaseAcceptsWhatAcceptFenceAccepts(t *testing.T) {
 		require.NoError(t, b.db.Close())
 	}
 }
+
+// A holder that is late does not write between the reading and the writing of the next one.
+func TestAnEarlierHolderDoesNotWriteAfterALaterOneHasRead(t *testing.T) {
+	b, err := openBank(t.Context(), filepath.Join(t.TempDir(), "bank"), true)
+	require.NoError(t, err)
+	_, err = b.read(t.Context(), 8, "a")
+	require.NoError(t, err)
+	balance, err := b.read(t.Context(), 9, "b")
+	require.NoError(t, err)
+	require.ErrorIs(t, b.write(t.Context(), 0, 8, "a"), errTurnedAway)
+	require.NoError(t, b.write(t.Context(), balance+1, 9, "b"))
+	require.NoError(t, b.db.Close())
+}

@@ -3,7 +3,8 @@
 // This process acquires the lock, as a server that accepts an order does, and detaches it. Detach
 // returns a claim, which is a short text. The process starts a second process, the worker, and
 // writes the claim to its standard input. A message queue can also carry the claim, if it keeps
-// secrets: a process with the claim has the lock. The worker turns the claim into a lock by Resume,
+// secrets and delivers it once: a process with the claim has the lock. Two processes that resume copies of it both hold
+// the lock, and no fence tells them apart. The worker turns the claim into a lock by Resume,
 // which computes a new validity. It extends the lock while it works, and releases it. A third
 // client waits for the lock all the time, and gets it only then.
 //
@@ -16,6 +17,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -125,7 +127,7 @@ func wait(ctx context.Context, urls []string, result string) error {
 }
 
 // worker is the second process. It reads a claim and works under its lock.
-func worker(urls []string, in io.Reader, out io.Writer) error {
+func worker(urls []string, in io.Reader, out io.Writer) (err error) {
 	ctx := context.Background()
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -144,6 +146,7 @@ func worker(urls []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, lock.Release(ctx)) }() // or it would be extended until this process ends
 	_, _ = fmt.Fprintf(out, "  worker  (process %d) continues with the lock\n", os.Getpid())
 	select {
 	case <-time.After(work):
@@ -154,5 +157,5 @@ func worker(urls []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(out, "  worker  has finished, and releases the lock")
-	return lock.Release(ctx)
+	return nil
 }

@@ -9,7 +9,8 @@
 //
 // Each term has a fence, which orders the terms. A leader sends it with
 // every order to another system, so that system can reject late orders of a leader that was paused
-// (see the example fencing).
+// (see the example fencing). A new leader sends its fence before it reads that system's state:
+// otherwise a late order may come in between.
 //
 //	go run ./examples/leader                  on three servers inside this process
 //	go run ./examples/leader --nodes URLs     on your servers; commas separate the URLs

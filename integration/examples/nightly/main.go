@@ -80,8 +80,7 @@ func (n *night) machine(ctx context.Context, name string, behind time.Duration) 
 		n.Say("  %s  at %v past midnight: writes the report", name, behind)
 		return n.report(ctx)
 	}, redlock.WithMinHold(minHold))
-	var held *redlock.HeldError
-	if errors.As(err, &held) {
+	if held := redlock.HeldBy(err); held != nil {
 		n.Say("  %s  at %v past midnight: leaves it to %s", name, behind, held.Owner)
 		return nil
 	}

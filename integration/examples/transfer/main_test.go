@@ -34,7 +34,7 @@ func TestATransferIsWrittenCompletelyOrNotAtAll(t *testing.T) {
 }
 
 // A holder that is late does not write between the reading and the writing of the next one.
-func TestWhoHasReadIsNotOverwrittenByAnEarlierHolder(t *testing.T) {
+func TestAnEarlierHolderDoesNotWriteAfterALaterOneHasRead(t *testing.T) {
 	ctx := t.Context()
 	b, err := openBank(ctx, filepath.Join(t.TempDir(), "bank.db"), accounts, opening)
 	require.NoError(t, err)

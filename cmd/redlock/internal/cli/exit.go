@@ -82,7 +82,7 @@ func Brief(err error) string {
 	case IsForeign(err):
 		return "its key holds something that is not a lock"
 	case IsGuardMismatch(err):
-		return "no quorum: " + WithoutPrefix(guardMismatch(err)) // the remedy is the same for all nodes
+		return "no quorum: " + withFlags(WithoutPrefix(guardMismatch(err))) // the remedy is the same for all nodes
 	case errors.As(err, &qe) && qe.Split:
 		return "split vote: other clients tried at the same time"
 	case errors.As(err, &held):

@@ -85,17 +85,18 @@ func WithoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "r
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
 	passwords = regexp.MustCompile(`(://)[^\n\x04]*@`)                        // up to the last @: a password may have one
-	nextVote  = regexp.MustCompile(`; \S+: (granted|refused|failed|unknown)`) // of an error with one answer for each node
+	// Of an error with one answer for each node, or with one mistake for each URL.
+	nextNode = regexp.MustCompile(`; (\S+: (granted|refused|failed|unknown)|URL \d+ of \d+: )`)
 	// The library's own errors about URLs contain no password.
-	hideForms = strings.NewReplacer("redis://[[user]:password@]host", "\x01", "redis://user:@host", "\x02", "/ ? # @", "\x03", "\x04", "")
-	showForms = strings.NewReplacer("\x01", "redis://[[user]:password@]host", "\x02", "redis://user:@host", "\x03", "/ ? # @", "\x04", "")
+	hideForms = strings.NewReplacer("redis://[[user]:password@]host", "\x01", "redis://user:@host", "\x02", "/ ? # @", "\x03", "redis://:password@host", "\x05", "\x04", "")
+	showForms = strings.NewReplacer("\x01", "redis://[[user]:password@]host", "\x02", "redis://user:@host", "\x03", "/ ? # @", "\x05", "redis://:password@host", "\x04", "")
 )
 
 // Masked hides claims and passwords in URLs, which a message would quote if one was given in place
 // of something else. With a claim anyone can release its lock.
 func Masked(text string) string {
 	text = claims.ReplaceAllString(hideForms.Replace(text), "redlock1.…")
-	text = nextVote.ReplaceAllString(text, "\x04$0") // where no password goes on
+	text = nextNode.ReplaceAllString(text, "\x04$0") // where no password goes on
 	return showForms.Replace(passwords.ReplaceAllString(text, "$1…@"))
 }
 

@@ -8,7 +8,7 @@ import (
 // flagOf has the flag that sets an option of the library.
 var flagOf = map[string]string{
 	"WithKeyPrefix":    "--prefix",
-	"WithMaxTTL":       "--guard", // without a guard, the library's maximum counts
+	"WithMaxTTL":       "the most without --guard",
 	"WithMinHold":      "--min-hold",
 	"WithOwner":        "--owner",
 	"WithRestartGuard": "--guard",
@@ -19,6 +19,7 @@ var option = regexp.MustCompile(`\b(With[A-Z]\w+)(\(("(\\.|[^"\\])*"|[^()"]*)\))
 
 // withFlags replaces options in an error of the library by flags.
 func withFlags(text string) string {
+	text = strings.ReplaceAll(text, "WithRestartGuard (redlock --guard)", "--guard")
 	return option.ReplaceAllStringFunc(text, func(found string) string {
 		name, value, _ := strings.Cut(found, "(")
 		flag, known := flagOf[name]

@@ -40,27 +40,9 @@ func (req *Request) Acquire(ctx context.Context, c *cli.Invocation, locker *redl
 }
 
 // skips reports whether an error is the one for which --skip-status was given: another client holds
-// the lock. A job that every machine skips in silence would be missed, so it needs one owner on a
-// quorum: after a split vote, or where dead contenders left keys, perhaps no client holds the lock. A
-// key without an expiry is not a lock. The job would be skipped forever.
+// the lock. A job that every machine skips in silence would be missed.
 func (req *Request) skips(err error) bool {
-	var qe *redlock.QuorumError
-	if req.SkipStatus == NoSkip || !errors.As(err, &qe) || !errors.Is(qe.Reason, redlock.ErrHeld) || qe.Split {
-		return false
-	}
-	copies := make(map[string]int)
-	for _, v := range qe.Votes {
-		var held *redlock.HeldError
-		if errors.As(v.Err, &held) && held.Remaining >= 0 {
-			copies[held.Owner]++
-		}
-	}
-	for _, n := range copies {
-		if n >= qe.Need {
-			return true
-		}
-	}
-	return false
+	return req.SkipStatus != NoSkip && redlock.HeldBy(err) != nil
 }
 
 // Refusal returns the exit status for an error of acquire.

@@ -15,7 +15,7 @@ func Subcommand() *cli.Subcommand {
 			Long:  runAbout,
 			Example: "  redlock run --ttl 30s --wait 0 nightly-report -- ./report.sh --mail\n" +
 				"  redlock run --wait 0 --min-hold 1m --skip-status 0 hourly -- ./job.sh  # for cron\n" +
-				`  redlock run ledger -- sh -c 'psql -v fence="$REDLOCK_FENCE" -f book.sql'`,
+				`  redlock run ledger -- sh -c 'psql -v fence="$REDLOCK_FENCE" -v id="$REDLOCK_ID" -f book.sql'`,
 		},
 		Define: runFlags, TakesCommand: true,
 		ExitStatuses: []cli.ExitStatus{
@@ -43,9 +43,10 @@ released when it has ended. COMMAND's environment contains
                  before this one was asked for; empty with --no-fence
   REDLOCK_TOKEN  only with --export-token: the token, which can release the lock
 
-A database that stores the largest fence it has seen, and rejects smaller ones, is safe
-from a COMMAND that continues too late. The nodes count fences in redlock:fence:NAME, a
-key with a TTL of 7 days.
+A database is safe from a COMMAND that continues too late if each transaction, before it
+reads, accepts only a fence that is larger than the stored one, or equal with the same
+REDLOCK_ID, and stores both. (docs/safety.md says when fences increase.) The nodes count
+fences in redlock:fence:NAME, a key with a TTL of 7 days.
 
 COMMAND does not inherit REDLOCK_NODES and REDLOCK_NODES_FILE, because they may contain
 passwords or lead to them. A COMMAND that calls redlock itself uses --nodes-file.
