@@ -84,7 +84,7 @@ func WithoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "r
 
 var (
 	claims    = regexp.MustCompile(`redlock1\.[A-Za-z0-9_-]+`)
-	passwords = regexp.MustCompile(`(://)[^\n\x04]*@`)                        // up to the last @: a password may have one
+	passwords = regexp.MustCompile(`(://)[^\n\x04]*@`) // up to the last @: a password may have one
 	// Of an error with one answer for each node, or with one mistake for each URL.
 	nextNode = regexp.MustCompile(`; (\S+: (granted|refused|failed|unknown)|URL \d+ of \d+: )`)
 	// The library's own errors about URLs contain no password.
