@@ -38,7 +38,7 @@
 //
 // Every error matches one of these by [errors.Is], or the cause of the caller's own context:
 //
-//   - [ErrHeld]: another client holds the name. Wait, or skip the work.
+//   - [ErrHeld]: another client holds the name, or votes were split. Wait, or skip the work if [HeldBy] names the holder.
 //   - [ErrNoQuorum] and [ErrQuarantined]: too few nodes vote. [QuorumError] has each node's answer. Raise
 //     an alarm.
 //   - [ErrLost] and [ErrMaxHold]: the lock ended before its work did. Stop the work.

@@ -17,7 +17,7 @@ import (
 // caller's own context, by errors.Is.
 var (
 	// ErrHeld reports that another client holds the name, or another lock of this process, or that
-	// contenders split the votes (QuorumError.Split). HeldBy tells them apart. Waiting helps.
+	// contenders split the votes (QuorumError.Split). HeldBy tells a holder from a split vote. Waiting helps.
 	ErrHeld = errors.New("redlock: held by another client")
 	// ErrNoQuorum reports that too many nodes failed or did not answer for a quorum to grant or
 	// refuse. Waiting may help. It deserves an alert.
@@ -215,10 +215,12 @@ func (e *QuorumError) Unwrap() []error {
 // HeldBy returns the client that keeps an acquisition from the lock: the holder whose keys the error shows on a quorum of
 // the nodes, or the lock of this process for which the call was queued. Otherwise it returns nil, also for some errors that
 // match ErrHeld: contenders have split the votes, keys of several clients that have crashed block the name, a key never
-// expires, or not enough nodes have told the holder. Then perhaps no client works.
+// expires, or not enough nodes have told the holder, as when others were faster at the end of a wait. Then perhaps no
+// client works.
 //
-// So a job that one of many machines runs is skipped without an alarm only if HeldBy names the one. Of several names, one
-// client must hold all.
+// So a job that one of many machines runs is skipped without an alarm only if HeldBy names the one that runs it. Of several
+// names, that client may hold only one. Clients of other libraries, whose locks have no ID, count as one. An error of Do
+// may come from the function, and be about another name: see QuorumError.Names.
 func HeldBy(err error) *HeldError {
 	var queued *queuedError
 	var qe *QuorumError

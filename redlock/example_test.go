@@ -153,9 +153,9 @@ func ExampleQuorumError() {
 
 	_, err := locker.TryAcquire(ctx, "invoice/42", 30*time.Second)
 	switch {
-	case errors.Is(err, redlock.ErrHeld):
+	case redlock.HeldBy(err) != nil:
 		fmt.Println("another process does it")
-	case errors.Is(err, redlock.ErrNoQuorum):
+	case err != nil:
 		fmt.Println("raise an alarm")
 	}
 	var q *redlock.QuorumError

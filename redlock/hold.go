@@ -83,7 +83,7 @@ func (h *hold) scheduleLocked() {
 	h.l.timers.Set(&h.timer, at, (*leaseTimer)(h))
 }
 
-// holdOptions are the options that a Lock keeps besides those of its lease. They are constant.
+// holdOptions are the options that a Lock keeps besides those of its lease. They are constant, but for undoUnused.
 type holdOptions struct {
 	ttl           time.Duration // as acquired; automatic extensions ask for it
 	minHold       time.Duration

@@ -19,13 +19,10 @@ type writtenKeys struct {
 	longest  time.Duration // longest TTL that any command set
 
 	undo      atomic.Pointer[vote.Round] // the release, or another undo; nil before that, constant afterwards
-	answers   atomic.Uint32              // of nodes to it, as bits: each command.Others that one reported, and undoFailed
+	others    atomic.Uint32              // each command.Others that a node reported at the release, as a bit
 	resumed   bool                       // another handle acquired the lock
 	confirmed bool                       // the fence took a second round trip
 }
-
-// undoFailed says that a node has answered the undo by an error, maybe not for good.
-const undoFailed = 1 << 31
 
 // dropAcquire drops the acquisition of a held lock if every node has answered it, to save its memory. Of the answers it
 // keeps only which nodes hold nothing.

@@ -246,9 +246,9 @@ func (l *Locker) notePause(p timer.Pause) {
 // Close does not wait long for a minority of unreachable or frozen nodes. If a quorum has confirmed
 // a release, or an attempt never became a lock, the other nodes get a limited time. It is the sum
 // of their hard timeout and dial timeout (pool.Config, 10 s by default), from when their commands
-// were submitted. Close waits for an unconfirmed release until its keys have expired, but not for nodes that
-// have refused it for good, such as those where a right is missing. The error matches ErrKeysLeft if keys are
-// left to expire by their TTL.
+// were submitted. Close waits for an unconfirmed release until its keys have expired. The error
+// matches ErrKeysLeft if keys are left to expire by their TTL. It does not report keys that nodes have refused to
+// delete because a right is missing: if a quorum did so, Release has returned ErrNoQuorum.
 //
 // Unlike Release, Close returns when ctx ends, because holders may take any time. Locks still held then
 // are not released. They expire by their TTL. The error names a few of them ([Locker.Held] has all), and

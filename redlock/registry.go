@@ -23,16 +23,13 @@ type registry struct {
 	finishing bool             // a call of Close has ended its wait
 }
 
-// leftover counts locks whose keys were not deleted on every node. When all have expired it begins anew.
+// leftover counts locks whose keys were not deleted on every node.
 type leftover struct {
 	locks int
 	until clock.Instant // when the last of the keys expires
 }
 
 func (l *leftover) add(until, now clock.Instant) {
-	if !now.Before(l.until) {
-		l.locks = 0
-	}
 	if now.Before(until) {
 		l.locks, l.until = l.locks+1, max(l.until, until)
 	}
@@ -66,13 +63,9 @@ func (r *registry) add(lk *Lock) error {
 }
 
 // remove forgets a lock whose last command has been answered or abandoned.
-func (r *registry) remove(lk *Lock) { r.removeLeaving(lk, 0, 0) }
-
-// removeLeaving is remove for a lock of which a node keeps keys until an instant; 0: none does.
-func (r *registry) removeLeaving(lk *Lock, until, now clock.Instant) {
+func (r *registry) remove(lk *Lock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.left.add(until, now)
 	if r.locks[lk.args.Token()] == lk {
 		delete(r.locks, lk.args.Token())
 	}

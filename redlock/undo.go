@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/vote"
@@ -76,23 +75,17 @@ func (h *hold) fillRelease(r *command.Request, next *waiting.Handoff, left time.
 var undoEvents = vote.Events{
 	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 		if rep.Outcome == command.Granted && rep.Others != command.NoOthers && r.Request.ReportWaiters {
-			r.Owner.(*hold).keys.answers.Or(uint32(rep.Others))
-		}
-		if rep.Outcome == command.Failed || rep.Outcome == command.Unknown {
-			r.Owner.(*hold).keys.answers.Or(undoFailed)
+			r.Owner.(*hold).keys.others.Or(uint32(rep.Others))
 		}
 		return rep
 	},
 	OnDecision: func(r *vote.Round) { r.Owner.(*hold).onUndoDecided(r) },
 	OnComplete: func(r *vote.Round) { // every node has answered
 		lk := r.Owner.(*hold)
-		var until, now clock.Instant
 		if !lk.wasHeld() { // the acquisition may have won: then its timer is set
 			lk.l.timers.Clear(&lk.timer)
-		} else if lk.keys.answers.Load()&undoFailed != 0 && mayKeep(r) {
-			until, now = r.Request.NotAfter, lk.l.now()
 		}
-		lk.l.registry.removeLeaving(lk.lock(), until, now)
+		lk.l.registry.remove(lk.lock())
 	},
 }
 
@@ -103,18 +96,12 @@ func (h *hold) onUndoDecided(r *vote.Round) {
 		h.l.registry.wake() // from now on Close waits for a limited time
 	}
 	if r.Request.ReportWaiters {
-		others := min(h.keys.answers.Load()&^undoFailed, uint32(command.OthersWait))
+		others := min(h.keys.others.Load(), uint32(command.OthersWait))
 		h.l.waiting.NoteOthers(&h.holder, h.lease.Ends(), command.Others(others)) //nolint:gosec // bounded
 	}
 	if h.opts.asyncRelease && errors.Is(h.cause, ErrReleased) {
 		h.l.reporter.released(h, h.releaseResult(), r.Start)
 	}
-}
-
-// mayKeep reports whether a node may keep keys although all nodes have answered the undo.
-func mayKeep(undo *vote.Round) (keeps bool) {
-	undo.View(func(s *vote.Ballots) { keeps = s.MayKeep() })
-	return keeps
 }
 
 // releaseResult returns the result of the release by its votes.

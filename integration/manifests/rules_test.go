@@ -602,7 +602,11 @@ var clients = []rule{
 			s := jobs[0].Spec
 			job, w := s.JobTemplate.Spec, workloadOf(jobs[0])
 			var again []int32
-			if job.PodFailurePolicy != nil && len(job.PodFailurePolicy.Rules) == 1 {
+			disrupted := false
+			if job.PodFailurePolicy != nil && len(job.PodFailurePolicy.Rules) == 2 {
+				r := job.PodFailurePolicy.Rules[1]
+				disrupted = r.Action == batchv1.PodFailurePolicyActionFailJob && len(r.OnPodConditions) == 1 &&
+					r.OnPodConditions[0].Type == corev1.DisruptionTarget && r.OnPodConditions[0].Status == corev1.ConditionTrue
 				if r := job.PodFailurePolicy.Rules[0]; r.Action == batchv1.PodFailurePolicyActionFailJob && r.OnExitCodes != nil &&
 					r.OnExitCodes.Operator == batchv1.PodFailurePolicyOnExitCodesOpNotIn &&
 					r.OnExitCodes.ContainerName != nil && *r.OnExitCodes.ContainerName == job.Template.Spec.Containers[0].Name {
@@ -612,6 +616,7 @@ var clients = []rule{
 			return errors.Join(
 				unless(s.ConcurrencyPolicy == batchv1.ForbidConcurrent && s.TimeZone != nil, "two at a time, or at other times"),
 				unless(slices.Equal(again, []int32{69, 75}), "after %v it is tried again", again),
+				unless(disrupted, "it is tried again when its machine was lost, where it may have run"),
 				unless(job.Template.Spec.RestartPolicy == corev1.RestartPolicyNever, "the kubelet starts it again"),
 				unless(flag(w, "wait") == "0" && flag(w, "skip-status") == "0" && seconds(flag(w, "min-hold")) >= 60,
 					"the others wait, fail, or work later"),
@@ -627,6 +632,10 @@ var clients = []rule{
 			func(all objects) {
 				r := of[*batchv1.CronJob](all)[0].Spec.JobTemplate.Spec.PodFailurePolicy.Rules[0].OnExitCodes
 				r.Values = append(r.Values, 74)
+			},
+			func(all objects) {
+				p := of[*batchv1.CronJob](all)[0].Spec.JobTemplate.Spec.PodFailurePolicy
+				p.Rules[1].Action = batchv1.PodFailurePolicyActionCount
 			},
 			func(all objects) {
 				p := &of[*batchv1.CronJob](all)[0].Spec.JobTemplate.Spec.Template.Spec

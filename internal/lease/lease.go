@@ -162,7 +162,8 @@ func (l *Lease) nextExtension(now clock.Instant) clock.Instant {
 
 // Checked records that a quorum of nodes, asked at an instant, keeps the lock until another one. If that
 // is earlier than the end of the validity, it is the end from then on. An extension that began after that
-// may not have reached them when they answered. One that began before it has: a node executes in order.
+// may not have reached them when they answered. One that began before it has, on a node that executes both in
+// this order. Elsewhere the end is at worst too early.
 func (l *Lease) Checked(asked, until, now clock.Instant) {
 	l.confirmed = max(l.confirmed, asked)
 	if !l.Valid(now) || l.extended.After(asked) || !until.Before(l.until) {

@@ -134,15 +134,10 @@ func (s *Ballots) SurelyFree() bool {
 
 // Confirmed reports whether a majority confirmed that it holds nothing of the token: it deleted the
 // keys or had none. It is for rounds that undo.
-func (s *Ballots) Confirmed() bool { return s.Need() <= s.number((*Ballot).keepsNothing) }
-
-// MayKeep reports whether a node has answered for good that it did not undo, as one without the right does. It may keep
-// keys until they expire. It is for rounds that undo, when all nodes have answered.
-func (s *Ballots) MayKeep() bool { return len(s.ByNode) > s.number((*Ballot).keepsNothing) }
-
-// keepsNothing reports whether a node that was asked to undo holds nothing of the token.
-func (b *Ballot) keepsNothing() bool {
-	return b.Last == command.Granted || b.Last == command.Refused || b.Undone
+func (s *Ballots) Confirmed() bool {
+	return s.Need() <= s.number(func(b *Ballot) bool {
+		return b.Last == command.Granted || b.Last == command.Refused || b.Undone
+	})
 }
 
 func (s *Ballots) number(is func(*Ballot) bool) (n int) {
