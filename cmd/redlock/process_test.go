@@ -183,11 +183,11 @@ func (p *redlockProcess) message() string {
 }
 
 // afterTheWait is redlock's next message that is not about a wait: on a busy machine the first attempt, which connects,
-// may miss the node timeout.
+// may miss the node timeout. A shell that is told to end may say so before.
 func (p *redlockProcess) afterTheWait() string {
 	p.t.Helper()
 	for { // bounded by message
-		if m := p.message(); !strings.Contains(m, "waiting up to ") {
+		if m := p.message(); strings.HasPrefix(m, "redlock: ") && !strings.Contains(m, "waiting up to ") {
 			return m
 		}
 	}

@@ -108,3 +108,48 @@ func TestNoProcessIsLeftOfAGroupThatForksWhileItIsKilled(t *testing.T) {
 		}
 	}
 }
+
+// `timeout` leaves the group of the command, and a shell does not pass SIGTERM on.
+func TestAProcessThatLeftTheGroupEndsWithTheCommand(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	const inFront = `timeout 600 sh -c 'trap "" HUP; echo $$; exec sleep 600'`
+	for what, end := range map[string]struct {
+		command string
+		status  int
+		begin   func(p *redlockProcess)
+	}{
+		"the command ends":  {inFront + " & read x; exit 7", 7, func(p *redlockProcess) { p.say("") }},
+		"the lock is lost":  {inFront, 74, func(*redlockProcess) { lose(all) }},
+		"redlock gets TERM": {inFront, cli.ExitSignal + int(syscall.SIGTERM), func(p *redlockProcess) { p.signal(syscall.SIGTERM) }},
+	} {
+		p := start(t, all, "run", "--ttl", "6s", "--grace", "100ms", "job", "--", "sh", "-c", end.command)
+		stray, err := strconv.Atoi(p.line())
+		require.NoError(t, err)
+		end.begin(p)
+		require.Equal(t, end.status, p.status(), what)
+		require.ErrorIs(t, syscall.Kill(stray, 0), syscall.ESRCH, what)
+		p.gone()
+		allAnswered(t, all...)
+		for _, m := range all {
+			m.Hook(nil)
+			m.FlushAll()
+		}
+	}
+}
+
+func TestAStoppedCommandHandlesASignal(t *testing.T) {
+	t.Parallel()
+	p := start(t, masters(t), "run", "job", "--", "sh", "-c", "echo go; kill -STOP $$")
+	require.Equal(t, "go", p.line())
+	eventually(t, "the command is stopped", func() bool {
+		for _, child := range childrenOf(t, p.cmd.Process.Pid) {
+			if processState(t, child) == "T" {
+				return true
+			}
+		}
+		return false
+	})
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.status())
+}

@@ -4,3 +4,6 @@ package process
 
 // Adopt does nothing: only Linux has child subreapers.
 func Adopt() {}
+
+// Strays returns nothing: no orphan becomes a child of this process.
+func Strays() []Group { return nil }

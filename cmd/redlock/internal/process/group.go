@@ -29,15 +29,17 @@ func (g Group) End() {
 }
 
 // Kill kills all members and waits until they are gone, within maxKillPolls: the lock must not be
-// released while a member is still ending. Each round sends SIGKILL again.
-func (g Group) Kill() {
+// released while a member is still ending. Each round sends SIGKILL again. It reports whether they are
+// gone: a process of another user can't be killed, nor one that waits for a disk.
+func (g Group) Kill() (gone bool) {
 	for range maxKillPolls {
 		g.Signal(syscall.SIGKILL)
 		if g.Empty() {
-			return
+			return true
 		}
 		time.Sleep(PollInterval)
 	}
+	return false
 }
 
 const (

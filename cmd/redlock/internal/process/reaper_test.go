@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os/exec"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,4 +133,15 @@ func TestAKeeperTakesNonsenseForAnEnd(t *testing.T) {
 		k.say("nonsense")
 		require.Equal(t, Group(4711), <-k.killed)
 	})
+}
+
+// A zombie is a member until its parent has waited for it.
+func TestAGroupThatIsNotGoneIsReported(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sleep", "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	require.False(t, Group(cmd.Process.Pid).Kill())
+	require.Error(t, cmd.Wait())
+	require.True(t, Group(cmd.Process.Pid).Kill())
 }

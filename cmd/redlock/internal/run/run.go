@@ -38,10 +38,13 @@ func (o *runOptions) run(ctx context.Context, c *cli.Invocation) int {
 		cli.CloseSoon(locker)
 		return o.Refusal(err)
 	}
-	exit := o.hold(c, lock, in)
+	exit, gone := o.hold(c, lock, in)
 	closing, cancel := context.WithTimeout(context.Background(), cli.CloseTimeout)
 	defer cancel()
 	defer func() { cli.CloseIn(closing, locker) }() // closing uses what is left of cli.CloseTimeout after the release
+	if !gone {
+		return exit
+	}
 	// The release is also sent after a loss: the loss may be reported before the validity ends, so
 	// the key may still be this lock's.
 	switch err := cli.Release(closing, lock); {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -31,12 +32,12 @@ type supervisor struct {
 }
 
 // hold runs the command while the lock is held, and returns its exit status. When it returns, no
-// process of the command's group is left.
+// process of the command's group is left, unless gone is false.
 //
 // The order keeps the command from running without supervision: the child waits at the start
 // barrier until the reaper knows its group, and the lock is checked once more before the barrier
 // opens.
-func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals) int {
+func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals) (status int, gone bool) {
 	w := &supervisor{c: c, opts: o, lock: lock, in: in, tty: terminal.Open(c.Stdin), deadline: newDeadline(lock, o)}
 	process.Adopt()
 	var err error
@@ -44,7 +45,7 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 		Path: o.program, Words: o.command, Env: o.environment(c.Env, lock), Stdin: c.Stdin, Stdout: c.Stdout.File, Stderr: c.Stderr,
 	}, w.tty.Lend); err != nil {
 		c.Fail(err, "%v", err)
-		return cli.ExitSystem
+		return cli.ExitSystem, true
 	}
 	defer w.tty.Reclaim(w.child.Group)
 	reaper, err := process.StartReaper(w.child.Group, w.deadline.left)
@@ -52,27 +53,31 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 	if err != nil {
 		w.child.Abandon()
 		c.Fail(err, "%v", err)
-		return cli.ExitSystem
+		return cli.ExitSystem, true
 	}
 	defer reaper.Stop()
 	if lock.Context().Err() != nil {
 		w.child.Abandon()
 		err := lock.Err()
 		c.Fail(err, "%s was lost before the command began: %s", o.Name, why(err))
-		return cli.ExitLost
+		return cli.ExitLost, true
 	}
 	in.Add(otherSignals)
 	w.tty.StayAwake()
 	w.child.Release()
-	status := w.supervise()
-	w.killRemaining()
+	status = w.supervise()
+	if gone = w.killRemaining(); !gone {
+		c.Say("%s has left processes that can't be killed: the lock is not released, and expires by its TTL", o.command[0])
+	}
 	if w.lost {
 		err := lock.Err()
-		w.sayOverlap(err)
+		if gone {
+			w.sayOverlap(err)
+		}
 		c.FailSilently(err, o.Name+" was lost while the command ran: "+why(err))
-		return cli.ExitLost
+		return cli.ExitLost, gone
 	}
-	return status
+	return status, gone
 }
 
 // supervise returns the command's status after its end.
@@ -121,11 +126,11 @@ func (sv *supervisor) lockLost() {
 		sv.mayEnd = true
 		then = fmt.Sprintf("has %v to end", left.Round(time.Millisecond))
 	}
+	if left > 0 {
+		sv.child.Group.End() // before the message, which may block
+	}
 	if !sv.c.JSON { // the object says it
 		sv.c.Say("%s %s, and %s %s: %s", sv.opts.Name, what, sv.opts.command[0], then, why(sv.lock.Err()))
-	}
-	if left > 0 {
-		sv.child.Group.End()
 	}
 }
 
@@ -172,8 +177,14 @@ func (sv *supervisor) forward(s os.Signal) {
 	}
 	if s, ok := s.(syscall.Signal); ok {
 		sv.child.Group.Signal(s)
+		if slices.Contains(endSignals, s) {
+			sv.child.Group.Signal(syscall.SIGCONT) // a process that is stopped handles a signal when it continues
+		}
 	}
 }
+
+// endSignals are those that ask a program to end.
+var endSignals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
 // otherSignals are the signals, beside those that ask a program to end, that are forwarded to a running command.
 var otherSignals = []syscall.Signal{
