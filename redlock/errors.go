@@ -222,12 +222,13 @@ func (e *QuorumError) Unwrap() []error {
 // names, that client may hold only one. Clients of other libraries, whose locks have no ID, count as one. An error of Do
 // may come from the function, and be about another name: see QuorumError.Names.
 func HeldBy(err error) *HeldError {
-	var queued *queuedError
 	var qe *QuorumError
+	var here *HeldError
 	switch {
-	case errors.As(err, &queued):
-		return queued.held
-	case !errors.As(err, &qe), !errors.Is(qe.Reason, ErrHeld), qe.Split:
+	case !errors.As(err, &qe): // the call was queued
+		errors.As(err, &here)
+		return here
+	case !errors.Is(qe.Reason, ErrHeld), qe.Split:
 		return nil
 	}
 	copies := make(map[string]int) // by Lock.ID

@@ -64,10 +64,10 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Skipped is called for every tick that this process does not run, before the scheduler
-	// continues. The error matches redlock.ErrHeld if a run of the job holds the lock, and
-	// redlock.ErrForeignKey if a key that is not a lock blocks it. With another error, for example
-	// ErrMinHold or redlock.ErrNoQuorum, the tick may have run in no process. Calls may be concurrent.
-	// It may be nil.
+	// continues. redlock.HeldBy names the run of the job that holds the lock. If it names none, for example
+	// with ErrMinHold, redlock.ErrNoQuorum or a split vote, the tick may have run in no process: raise an
+	// alarm. The error matches redlock.ErrForeignKey if a key that is not a lock blocks the job. Calls may
+	// be concurrent. It may be nil.
 	Skipped func(job string, err error)
 
 	// Lost is called after a job whose lock ended before the job did. The error matches

@@ -51,10 +51,11 @@ func explain(err error, stopping bool, here own) skipped {
 			err:        fmt.Errorf("%w: %v of %v are left", ErrMinHold, left, here.minHold),
 			votes:      err,
 		}
-	case votes != nil && votes.Split: // perhaps no process has the lock
-		return skipped{slog.LevelError, "no lock", whole, err, nil}
 	}
-	return skipped{slog.LevelInfo, "the lock is held", attributes(held), err, err}
+	if by := redlock.HeldBy(err); by != nil {
+		return skipped{slog.LevelInfo, "the lock is held", attributes(*by), err, err}
+	}
+	return skipped{slog.LevelError, "no lock", whole, err, nil} // perhaps no process has it
 }
 
 // holder returns the holder that keeps the lock longest, as far as it is known.

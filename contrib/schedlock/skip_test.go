@@ -37,7 +37,8 @@ func TestTheLevelOfASkippedTickTellsAFault(t *testing.T) {
 		says     string
 	}{
 		"held":                     {err: held(false, expires, expires), level: slog.LevelInfo, says: "the lock is held [owner other remaining 1.5s]"},
-		"held by another request":  {err: fmt.Errorf("acquire: %w", redlock.ErrHeld), level: slog.LevelInfo, says: "the lock is held []"},
+		"held, but not by whom":    {err: fmt.Errorf("acquire: %w", redlock.ErrHeld), level: slog.LevelError, says: "no lock [error "},
+		"keys of dead clients":     {err: held(false, expires, &redlock.HeldError{ID: "2", Remaining: time.Second}), level: slog.LevelError, says: "no lock [error "},
 		"split votes":              {err: split, level: slog.LevelError, says: "no lock [error "},
 		"no expiry":                {err: held(false, never, never), level: slog.LevelError, says: "until it is deleted [error "},
 		"foreign keys":             {err: held(true, redlock.ErrForeignKey, never), level: slog.LevelError, says: "until it is deleted [error "},
