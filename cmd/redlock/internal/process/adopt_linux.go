@@ -26,7 +26,7 @@ func Strays() (groups []Group) {
 	}
 	for _, list := range lists {
 		text, _ := os.ReadFile(list) // the thread may have ended
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			var pid int
 			if _, err := fmt.Sscan(word, &pid); err != nil {
 				continue
