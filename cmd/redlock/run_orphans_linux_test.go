@@ -153,3 +153,19 @@ func TestAStoppedCommandHandlesASignal(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.status())
 }
+
+// They may have groups of their own, as timeout has.
+func TestTheJobsOfAShellThatBecameRedlockGoOn(t *testing.T) {
+	t.Parallel()
+	path, err := binary()
+	require.NoError(t, err)
+	p := startProgram(t, masters(t), "sh", "-c",
+		`timeout 600 sh -c 'echo $PPID; exec sleep 600 >/dev/null' 2>/dev/null & read x; exec "$0" run job -- sh -c 'exit 7'`, path)
+	job, err := strconv.Atoi(p.line())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(-job, syscall.SIGKILL) })
+	p.say("")
+	require.Equal(t, 7, p.status())
+	require.NoError(t, syscall.Kill(job, 0))
+	require.NotContains(t, p.messages(), "left processes behind")
+}

@@ -20,7 +20,7 @@ func (sv *supervisor) killRemaining() (gone bool) {
 	began, asked := sv.deadline.clock.Now(), sv.lost
 	lost := sv.lock.Context().Done()
 	if asked { // the group alone
-		endAll(process.Strays())
+		endAll(sv.strays())
 	}
 	for rest := sv.remaining(); len(rest) > 0; rest = sv.remaining() {
 		now := sv.deadline.clock.Now()
@@ -49,11 +49,16 @@ func (sv *supervisor) killRemaining() (gone bool) {
 
 // remaining returns the groups of processes that the command has left behind.
 func (sv *supervisor) remaining() []process.Group {
-	groups := process.Strays()
+	groups := sv.strays()
 	if g := sv.child.Group; !g.Empty() && !slices.Contains(groups, g) {
 		groups = append(groups, g)
 	}
 	return groups
+}
+
+// strays returns those that have left the command's group.
+func (sv *supervisor) strays() []process.Group {
+	return slices.DeleteFunc(process.Strays(), func(g process.Group) bool { return slices.Contains(sv.others, g) })
 }
 
 func endAll(groups []process.Group) {

@@ -26,6 +26,7 @@ type supervisor struct {
 	tty      *terminal.Terminal
 	deadline *deadline
 	child    *process.Child
+	others   []process.Group // of children that this process had before, as a shell that has become redlock
 
 	lost   bool // the command was told to end because the lock is lost
 	mayEnd bool // it was given time to end
@@ -40,6 +41,7 @@ type supervisor struct {
 func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals) (status int, gone bool) {
 	w := &supervisor{c: c, opts: o, lock: lock, in: in, tty: terminal.Open(c.Stdin), deadline: newDeadline(lock, o)}
 	process.Adopt()
+	w.others = process.Strays()
 	var err error
 	if w.child, err = process.Start(process.Command{
 		Path: o.program, Words: o.command, Env: o.environment(c.Env, lock), Stdin: c.Stdin, Stdout: c.Stdout.File, Stderr: c.Stderr,
