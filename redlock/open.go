@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -59,24 +58,19 @@ func OpenEnv(opts ...Option) (*Locker, error) {
 // parseAll parses the URLs. Its error identifies wrong URLs by position, because they may contain
 // passwords.
 func parseAll(urls []string, set settings) ([]pool.Config, error) {
-	list := make([]pool.Config, 0, len(urls))
+	list, err := nodelist.Parse(urls)
 	encrypted := false
-	var errs []error
-	for i, u := range urls {
-		cfg, err := pool.ParseURL(u)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("URL %d of %d: %w", i+1, len(urls), err))
-		}
+	for i := range list {
+		cfg := &list[i]
 		cfg.Clock, cfg.Logger = set.clock, set.logger
 		if cfg.TLS != nil {
 			encrypted = true
-			set.encrypt(&cfg)
+			set.encrypt(cfg)
 		}
-		list = append(list, cfg)
 	}
 	switch {
-	case errs != nil:
-		return nil, invalid("%w", oneline.Join(errs...))
+	case err != nil:
+		return nil, invalid("%w", err)
 	case set.tls != nil && !encrypted:
 		return nil, invalid("WithTLSConfig: no URL has the scheme rediss")
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/internal/oneline"
-	"github.com/quorumlock/go-redlock/pool"
 )
 
 // The variables.
@@ -65,13 +64,8 @@ func check(urls []string) error {
 	if err := checkAround(urls); err != nil {
 		return err
 	}
-	var errs []error
-	for i, url := range urls {
-		if _, err := pool.ParseURL(url); err != nil {
-			errs = append(errs, fmt.Errorf("URL %d of %d: %w", i+1, len(urls), err))
-		}
-	}
-	return oneline.Join(errs...)
+	_, err := nodelist.Parse(urls)
+	return err
 }
 
 // ReadNodesFile returns the URLs in a file. from is the flag or variable that names the file. No

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/pool"
 )
@@ -32,6 +33,18 @@ func Split(list string) []string {
 // ofSeveralHosts reports whether the scheme of a URL allows several hosts.
 func ofSeveralHosts(rawURL string) bool {
 	return strings.Contains(rawURL, "+sentinel://") || strings.Contains(rawURL, "+cluster://")
+}
+
+// Parse parses the URLs of a list. Its error says of each wrong one where it stands, and quotes none.
+func Parse(urls []string) ([]pool.Config, error) {
+	list, errs := make([]pool.Config, len(urls)), []error(nil)
+	for i, url := range urls {
+		var err error
+		if list[i], err = pool.ParseURL(url); err != nil {
+			errs = append(errs, fmt.Errorf("URL %d of %d: %w", i+1, len(urls), err))
+		}
+	}
+	return list, oneline.Join(errs...)
 }
 
 // CheckNumber returns an error for more nodes than a vote can have.

@@ -56,9 +56,9 @@ If another client holds NAME, a line on the terminal shows the holder and the ti
 The nodes give each holder a number, the fence. They count it in redlock:fence:NAME, a key
 with a TTL of 7 days. The fence is larger than those of all locks on NAME that were
 acquired before this one was asked for. --json prints it. A database is safe from a script
-that continues too late if each transaction, before it reads, accepts only a fence that is
-larger than the stored one, or equal with the same ID, and stores both. (docs/safety.md
-says when fences increase.) --no-fence turns this off.
+that continues too late if each transaction checks the fence before it reads. It accepts
+one that is larger than the stored one, or equal with the same ID, and stores both.
+(docs/safety.md says when fences increase.) --no-fence turns this off.
 
 With --guard a node that may have forgotten locks does not vote until they have
 expired: see redlock run -h. extend and release then need the same --guard.

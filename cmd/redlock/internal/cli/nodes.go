@@ -3,11 +3,11 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/quorumlock/go-redlock/internal/env"
+	"github.com/quorumlock/go-redlock/internal/nodelist"
 	"github.com/quorumlock/go-redlock/pool"
 	_ "github.com/quorumlock/go-redlock/pool/cluster" // its URLs
 	"github.com/quorumlock/go-redlock/pool/sentinel"
@@ -30,16 +30,14 @@ func (n NodeList) Users() (users []string) {
 
 // Configs returns the configuration of each node. TLS counts for those whose URL asks for it.
 func (n NodeList) Configs() ([]pool.Config, error) {
-	all := make([]pool.Config, len(n.URLs))
-	for i, url := range n.URLs {
-		cfg, err := pool.ParseURL(url)
-		if err != nil {
-			return nil, fmt.Errorf("URL %d of %d: %w", i+1, len(n.URLs), err)
+	all, err := nodelist.Parse(n.URLs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if n.TLS != nil && all[i].TLS != nil {
+			all[i].SetTLS(n.TLS)
 		}
-		if n.TLS != nil && cfg.TLS != nil {
-			cfg.SetTLS(n.TLS)
-		}
-		all[i] = cfg
 	}
 	return all, nil
 }

@@ -43,10 +43,10 @@ released when it has ended. COMMAND's environment contains
                  before this one was asked for; empty with --no-fence
   REDLOCK_TOKEN  only with --export-token: the token, which can release the lock
 
-A database is safe from a COMMAND that continues too late if each transaction, before it
-reads, accepts only a fence that is larger than the stored one, or equal with the same
-REDLOCK_ID, and stores both. (docs/safety.md says when fences increase.) The nodes count
-fences in redlock:fence:NAME, a key with a TTL of 7 days.
+A database is safe from a COMMAND that continues too late if each transaction checks the
+fence before it reads. It accepts one that is larger than the stored one, or equal with
+the same REDLOCK_ID, and stores both. (docs/safety.md says when fences increase.) The nodes
+count fences in redlock:fence:NAME, a key with a TTL of 7 days.
 
 COMMAND does not inherit REDLOCK_NODES and REDLOCK_NODES_FILE, because they may contain
 passwords or lead to them. A COMMAND that calls redlock itself uses --nodes-file.
