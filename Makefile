@@ -312,7 +312,7 @@ release-check: $(NFPM) ## build this commit as for a release, twice, compare, an
 	scripts/release $(CURDIR)/$(NFPM) --try
 
 .PHONY: check
-check: hazards mutants-check docs-check api-check tidy-check lint test-unit ## what to run before a commit: static checks, lint, and the tests that need no Docker
+check: hazards mutants-check docs-check api-check tidy-check lint vet-platforms test-unit ## what to run before a commit: static checks, lint, and the tests that need no Docker
 
 # What is quick and fails often comes first. The linter takes minutes to build: it does so while the tests wait for servers.
 # What imports much is compiled once for the race detector, and once without it for the tests on real servers. The linter vets all packages, but for the files of tests that run
