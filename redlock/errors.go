@@ -222,6 +222,10 @@ func (e *QuorumError) Unwrap() []error {
 // names, that client may hold only one. Clients of other libraries, whose locks have no ID, count as one. An error of Do
 // may come from the function, and be about another name: see QuorumError.Names.
 func HeldBy(err error) *HeldError {
+	var we *waitError
+	if errors.As(err, &we) {
+		err = we.last // the cause of the context may be another lock's error
+	}
 	var qe *QuorumError
 	var here *HeldError
 	switch {

@@ -83,7 +83,7 @@ func (h *hold) scheduleLocked() {
 	h.l.timers.Set(&h.timer, at, (*leaseTimer)(h))
 }
 
-// holdOptions are the options that a Lock keeps besides those of its lease. They are constant, but for undoUnused.
+// holdOptions are the options that a Lock keeps besides those of its lease. They are constant, but for minHold, which undoUnused clears.
 type holdOptions struct {
 	ttl           time.Duration // as acquired; automatic extensions ask for it
 	minHold       time.Duration
@@ -208,7 +208,7 @@ func (h *hold) repairLocked() vote.Unsent {
 	})
 }
 
-// repairEvents are the events of a repair; its owner is the Lock.
+// repairEvents are the events of a repair; its owner is the hold.
 var repairEvents = vote.Events{OnComplete: func(r *vote.Round) { r.Owner.(*hold).unregister(r) }}
 
 // unregister removes a round that is complete.

@@ -241,7 +241,7 @@ func (h *hold) askSuccessor() {
 	r.Send(nil).Settle()
 }
 
-// successorEvents are the events of that query; its owner is the Lock.
+// successorEvents are the events of that query; its owner is the hold.
 var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
 	lk := r.Owner.(*hold)
 	lost := *lossIn(lk.endCause())

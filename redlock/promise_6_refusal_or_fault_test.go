@@ -288,6 +288,17 @@ func TestHeldByNamesAClientThatHoldsAQuorumAndNoOther(t *testing.T) {
 		require.NoError(t, lock.Release(bg))
 		require.NoError(t, s.get(waits).Release(bg))
 	})
+	onMasters(t, 3, func(t *testing.T, s *system) {
+		anna, ben := s.process(redlock.WithOwner("anna")), s.process()
+		anna.take("x", time.Minute)
+		_, heldX := ben.TryAcquire(bg, "x", time.Minute)
+		ctx, cancel := context.WithCancelCause(bg)
+		s.freeze(1, 2)
+		time.AfterFunc(time.Second, func() { cancel(heldX) }) // as errgroup does
+		_, err := ben.Acquire(ctx, "y", time.Minute)
+		require.ErrorIs(t, err, redlock.ErrHeld, "the cause")
+		require.Nil(t, redlock.HeldBy(err), "nobody holds y")
+	})
 }
 
 func TestAKeyThatIsNoLockEndsTheWaitAtOnce(t *testing.T) {

@@ -71,7 +71,7 @@ func (h *hold) fillRelease(r *command.Request, next *waiting.Handoff, left time.
 	return &announcing
 }
 
-// undoEvents are the events of an undo; its owner is the Lock.
+// undoEvents are the events of an undo; its owner is the hold.
 var undoEvents = vote.Events{
 	OnReply: func(r *vote.Round, _ int, rep command.Reply) command.Reply {
 		if rep.Outcome == command.Granted && rep.Others != command.NoOthers && r.Request.ReportWaiters {

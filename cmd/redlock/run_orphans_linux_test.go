@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -136,6 +137,44 @@ func TestAProcessThatLeftTheGroupEndsWithTheCommand(t *testing.T) {
 			m.FlushAll()
 		}
 	}
+}
+
+// A program may take a second SIGTERM for an order to end at once.
+func TestWhatTheCommandLeavesGetsSIGTERMOnce(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	p := start(t, all, "run", "--ttl", "6s", "--grace", "300ms", "job", "--", "sh", "-c",
+		`sh -c 'trap "echo term" TERM; echo ready; while :; do sleep 0.01; done' & wait`)
+	require.Equal(t, "ready", p.line())
+	lose(all)
+	require.Equal(t, 74, p.status())
+	require.Equal(t, "term\n", p.gone())
+}
+
+// The shell does not pass SIGTERM on, and timeout is its child until the shell has ended.
+func TestWhatAppearsWhileOthersEndGetsSIGTERM(t *testing.T) {
+	t.Parallel()
+	p := start(t, masters(t), "run", "--ttl", "1m", "--grace", "20s", "job", "--", "sh", "-c", `sh -c '
+		timeout 600 sh -c '"'"'trap "echo term; exit" TERM; echo ready; while :; do sleep 0.01; done'"'"'; echo next
+	' & read x; exit 7`)
+	require.Equal(t, "ready", p.line())
+	p.say("")
+	require.Equal(t, 7, p.status())
+	require.Equal(t, "term\n", p.gone())
+}
+
+// The kernel may give the id of an empty group to another one, which the reaper would kill.
+func TestTheReaperEndsWithTheGroupOfTheCommand(t *testing.T) {
+	t.Parallel()
+	p := start(t, masters(t), "run", "--ttl", "2m", "--grace", "1m", "job", "--", "sh", "-c",
+		`timeout 600 sh -c 'trap "" TERM HUP; echo $$; while :; do sleep 0.01; done' & read x; exit 7`)
+	stray, err := strconv.Atoi(p.line())
+	require.NoError(t, err)
+	reaper := reaperOf(t, p.cmd.Process.Pid)
+	p.say("")
+	eventually(t, "the reaper ends", func() bool { return !slices.Contains(childrenOf(t, p.cmd.Process.Pid), reaper) })
+	require.NoError(t, syscall.Kill(stray, syscall.SIGKILL), "it has the rest of the grace")
+	require.Equal(t, 7, p.status())
 }
 
 func TestAStoppedCommandHandlesASignal(t *testing.T) {

@@ -139,10 +139,12 @@ func TestALockOutlivesEachServerAndEachIsFoundByItsName(t *testing.T) {
 		t.Logf("%s moved from %s to %s: found %v after it was ready", letter, from, to, took.Round(time.Millisecond))
 		assert.LessOrEqual(t, took, redistest.Slack*moved)
 	}
-	unclear := 0
+	unclear, was := 0, "held"
 	for _, s := range statuses(t, holder) {
-		if s.State == "unclear" {
+		if s.State == "unclear" && was == "held" { // there are more lines if other nodes answer then
 			unclear++
+		}
+		if was = s.State; was == "unclear" {
 			continue
 		}
 		assert.Equal(t, "held", s.State)
@@ -332,7 +334,7 @@ func TestServersThatKeepNothingAreAdmittedAndQuarantined(t *testing.T) {
 	var out string
 	await(t, "all nodes answer in time", func() bool {
 		code, out, errs = f.run(t, described(t, "overlays/guard/clients/admit.yaml", "Job"), "redlock-admin").Wait(t)
-		return !strings.Contains(out+errs, "did not answer, so no node is admitted")
+		return redistest.Admitted(t, f.nodes, out+errs)
 	})
 	require.Zero(t, code, "%s%s", out, errs)
 	code, out, errs = job("version")

@@ -3,6 +3,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,22 @@ func (n *Node) keys(pattern string) ([]string, error) {
 // the build server are slow and busy. The defects that such tests detect, as a key that only its
 // TTL removes, take much longer.
 const Slack = 3
+
+// Admitted reports whether a diagnosis with an admission, of which text is the output, got the answers that it needs in time:
+// otherwise the machine stopped. It removes the markers of an admission that stopped halfway, since a second one keeps what it
+// finds.
+func Admitted(t testing.TB, nodes []*Node, text string) bool {
+	t.Helper()
+	if halfway.MatchString(text) {
+		for _, n := range nodes {
+			n.Do(t, "DEL", "redlock:guard")
+		}
+		return false
+	}
+	return !strings.Contains(text, "did not answer, so no node is admitted")
+}
+
+var halfway = regexp.MustCompile(`did not confirm its admission in time|was not admitted \(.*(timeout|in time|no answer)`)
 
 // NoKeys waits until no node has a key in database 0 outside the library's own prefix. If a key is
 // left after within, NoKeys fails the test and names the key and its node. A node that cannot be

@@ -28,9 +28,9 @@ var names = [...]string{
 // String returns the operation's name, as errors show it.
 func (op Op) String() string { return names[op] }
 
-// Creates reports whether the operation may create a key. A node sends such a command at most
-// once. If its connection is lost before the answer, the server may still execute the command
-// later (docs/dev/hazards.md H1, H95).
+// Creates reports whether the operation may create a key. A node executes such a command at most
+// once: it is sent again only if the server has refused it unexecuted. If its connection is lost
+// before the answer, the server may still execute the command later (docs/dev/hazards.md H1, H95).
 func (op Op) Creates() bool { return op == Acquire || op == Repair }
 
 // Undoes reports whether the operation removes or shortens what a token holds. Such a command is

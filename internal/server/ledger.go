@@ -111,8 +111,8 @@ func (l *ledger) sweepLaterLocked() {
 	}
 }
 
-// sweep is the timer's function. It sends one sweep, unless the server answers by errors: it then gets checks and probes, two a
-// second.
+// sweep is the timer's function. It sends one sweep, unless the server answers by errors (it then gets checks and probes, two
+// a second), or undos are parked beside a node that is unfit.
 func (l *ledger) sweep() {
 	if c := l.nextSweep(); c != nil {
 		l.queue.again(c)

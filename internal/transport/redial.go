@@ -13,7 +13,7 @@ import (
 // pause may grow to at least minLife/2, even if Settings.RedialMax is smaller.
 const minLife = time.Second
 
-// violatedPause bounds the pause behind connections whose peer broke the bounds on replies.
+// violatedPause bounds the pause behind subscriptions whose server broke the bounds on replies.
 const violatedPause = 30 * time.Second
 
 // Redial is the pause between dials in a row. It doubles from Settings.RedialMin to
@@ -45,8 +45,8 @@ func (r *Redial) Ended(lived time.Duration) (well bool) {
 	return false
 }
 
-// Violated notes that a connection ended because its peer exceeded the bounds on replies. The next
-// connection is likely to end in the same way, so the pause may grow to violatedPause. Only a
+// Violated notes that a subscription ended because its server exceeded the bounds on replies. The next
+// one is likely to end in the same way, so the pause may grow to violatedPause. Only a
 // connection that lived longer than that resets it.
 func (r *Redial) Violated(lived time.Duration) {
 	if lived > violatedPause {

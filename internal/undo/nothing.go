@@ -34,5 +34,5 @@ func (n *Nothing) Forget(now clock.Instant) {
 func (n *Nothing) Undone(c *command.Command) bool {
 	_, nothing := n.tokens[c.Token()]
 	delete(n.tokens, c.Token())
-	return nothing && c.AcquiredHere // a repair or a share may have written the token elsewhere
+	return nothing && c.AcquiredHere // a repair or a Resume may have written the token elsewhere
 }

@@ -18,6 +18,6 @@
 // The package decides no vote. It knows an acquisition as a [Contender], a held lock as a [Hold],
 // and an attempt as a [vote.Round].
 //
-// One mutex, that of the Table, guards the state of all names and waiters. Under it only timers and
-// subscriptions are called. Neither calls back while it holds a mutex of its own.
+// One mutex, that of the Table, guards the state of all names and waiters. Under it only timers,
+// subscriptions and Contender.Inherits are called. None calls back while it holds a mutex of its own.
 package waiting

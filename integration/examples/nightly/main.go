@@ -33,7 +33,7 @@ import (
 const (
 	machines  = 5
 	apart     = 100 * time.Millisecond // by which the clocks of two neighbours differ
-	allowance = 3 * time.Second        // for waiting and for the job itself
+	allowance = 8 * time.Second        // for waiting and for the job itself
 	minHold   = time.Minute            // more than allowance + machines × apart
 	lease     = 10 * time.Second       // a dead machine's lock would expire after it, if minHold did not keep the name
 )

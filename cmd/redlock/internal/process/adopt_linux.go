@@ -1,10 +1,10 @@
 package process
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,30 +13,43 @@ import (
 // Adopt makes orphaned descendants of the command children of this process, if the kernel allows
 // it. Child.Watch reaps them. The first process of a container may take seconds to reap a child, or
 // never do it.
-func Adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+//
+// It is called before the command is started. It reports whether orphans will be the command's: not if this process has
+// children already, as a shell that has become redlock, because their orphans come to it as well.
+func Adopt() (onlyTheCommands bool) {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil && len(children()) == 0
+}
 
-// Strays returns the groups of orphans that have left the command's group, but not the session of this
-// process, as `timeout` and the jobs of an interactive shell do. It returns none if the kernel does not
-// list children.
-func Strays() (groups []Group) {
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
+// strays returns the groups of orphans that have left the command's group, but not the session of this
+// process. It returns none if the kernel does not list children.
+func strays() (groups []Group) {
 	session, err := unix.Getsid(0)
 	if err != nil {
 		return nil
 	}
-	for _, list := range lists {
-		text, _ := os.ReadFile(list) // the thread may have ended
-		for word := range strings.FieldsSeq(string(text)) {
-			var pid int
-			if _, err := fmt.Sscan(word, &pid); err != nil {
-				continue
-			}
-			sid, _ := unix.Getsid(pid) // 0 for one that has ended meanwhile
+	own := unix.Getpgrp()
+	for range 2 { // a list may lack a child while another one is reaped: proc_pid_task(5)
+		for _, pid := range children() {
+			sid, err := unix.Getsid(pid) // fails if it has been reaped
 			group, _ := unix.Getpgid(pid)
-			if g := Group(group); sid == session && group > 1 && group != unix.Getpgrp() && !slices.Contains(groups, g) {
-				groups = append(groups, g)
+			if err == nil && sid == session && group > 1 && group != own && !slices.Contains(groups, Group(group)) {
+				groups = append(groups, Group(group))
 			}
 		}
 	}
 	return groups
+}
+
+// children returns the children of all threads of this process.
+func children() (pids []int) {
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // the thread may have ended
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }

@@ -2,8 +2,7 @@
 
 package process
 
-// Adopt does nothing: only Linux has child subreapers.
-func Adopt() {}
+// Adopt does nothing: only Linux has child subreapers. No orphan becomes a child of this process.
+func Adopt() (onlyTheCommands bool) { return false }
 
-// Strays returns nothing: no orphan becomes a child of this process.
-func Strays() []Group { return nil }
+func strays() []Group { return nil }

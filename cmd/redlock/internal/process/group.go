@@ -5,7 +5,6 @@ package process
 import (
 	"errors"
 	"syscall"
-	"time"
 )
 
 // Group is a process group. Its value is the id of the process that leads or led it: the kernel
@@ -27,25 +26,3 @@ func (g Group) End() {
 	g.Signal(syscall.SIGTERM)
 	g.Signal(syscall.SIGCONT)
 }
-
-// Kill kills all members and waits until they are gone, within maxKillPolls: the lock must not be
-// released while a member is still ending. Each round sends SIGKILL again. It reports whether they are
-// gone: a process of another user can't be killed, nor one that waits for a disk.
-func (g Group) Kill() (gone bool) {
-	for range maxKillPolls {
-		g.Signal(syscall.SIGKILL)
-		if g.Empty() {
-			return true
-		}
-		time.Sleep(PollInterval)
-	}
-	return false
-}
-
-const (
-	// PollInterval is how often to check whether a group is empty. No event reports that.
-	PollInterval = 5 * time.Millisecond
-	// maxKillPolls bounds Kill: a member that has ended stays a member until its parent has
-	// waited for it, and some parents never wait.
-	maxKillPolls = 50
-)

@@ -28,7 +28,7 @@ func RunReaper(in io.Reader, out io.Writer) {
 	// Only SIGKILL ends the reaper. `pkill redlock` must not, nor SIGPIPE when it asks a process
 	// that has died: that is when it is needed.
 	signal.Ignore()
-	reaper{in: in, out: out, clock: clock.System(), kill: func(g Group) { g.Kill() }}.watch()
+	reaper{in: in, out: out, clock: clock.System(), kill: func(g Group) { (&Groups{own: g}).Kill() }}.watch()
 }
 
 // reaper is the reaper without its process, for tests.

@@ -54,5 +54,5 @@ func (sv *supervisor) stopWithJob() {
 // command does not stop again at its first read.
 func (sv *supervisor) resumeJob() {
 	sv.tty.Give(sv.child.Group)
-	sv.child.Group.Signal(syscall.SIGCONT)
+	sv.groups.Signal(syscall.SIGCONT)
 }

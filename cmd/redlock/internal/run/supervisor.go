@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,7 +27,9 @@ type supervisor struct {
 	tty      *terminal.Terminal
 	deadline *deadline
 	child    *process.Child
-	others   []process.Group // of children that this process had before, as a shell that has become redlock
+	groups   *process.Groups
+
+	stopReaper func() // may be called again
 
 	lost   bool // the command was told to end because the lock is lost
 	mayEnd bool // it was given time to end
@@ -40,8 +43,7 @@ type supervisor struct {
 // opens.
 func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals) (status int, gone bool) {
 	w := &supervisor{c: c, opts: o, lock: lock, in: in, tty: terminal.Open(c.Stdin), deadline: newDeadline(lock, o)}
-	process.Adopt()
-	w.others = process.Strays()
+	adopts := process.Adopt()
 	var err error
 	if w.child, err = process.Start(process.Command{
 		Path: o.program, Words: o.command, Env: o.environment(c.Env, lock), Stdin: c.Stdin, Stdout: c.Stdout.File, Stderr: c.Stderr,
@@ -49,6 +51,7 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 		c.Fail(err, "%v", err)
 		return cli.ExitSystem, true
 	}
+	w.groups = w.child.Groups(adopts)
 	defer w.tty.Reclaim(w.child.Group)
 	reaper, err := process.StartReaper(w.child.Group, w.deadline.left)
 	go w.child.Watch() // from here on: StartReaper waits for a reaper that does not answer
@@ -57,7 +60,8 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 		c.Fail(err, "%v", err)
 		return cli.ExitSystem, true
 	}
-	defer reaper.Stop()
+	w.stopReaper = sync.OnceFunc(reaper.Stop)
+	defer w.stopReaper()
 	if lock.Context().Err() != nil {
 		w.child.Abandon()
 		err := lock.Err()
@@ -68,7 +72,11 @@ func (o *runOptions) hold(c *cli.Invocation, lock *redlock.Lock, in cli.Signals)
 	w.tty.StayAwake()
 	w.child.Release()
 	status = w.supervise()
-	if gone = w.killRemaining(); !gone {
+	switch gone = w.killRemaining(); {
+	case gone:
+	case w.lost:
+		c.Say("%s has left processes that can't be killed: they continue without the lock", o.command[0])
+	default:
 		c.Say("%s has left processes that can't be killed: the lock is not released, and expires by its TTL", o.command[0])
 	}
 	if w.lost {
@@ -129,7 +137,7 @@ func (sv *supervisor) lockLost() {
 		then = fmt.Sprintf("has %v to end", left.Round(time.Millisecond))
 	}
 	if left > 0 {
-		sv.child.Group.End() // before the message, which may block
+		sv.groups.End() // before the message, which may block
 	}
 	if !sv.c.JSON { // the object says it
 		sv.c.Say("%s %s, and %s %s: %s", sv.opts.Name, what, sv.opts.command[0], then, why(sv.lock.Err()))
@@ -165,7 +173,7 @@ func why(err error) string {
 func (sv *supervisor) onTick() <-chan struct{} {
 	left := sv.deadline.left()
 	if left <= 0 {
-		sv.child.Group.Signal(syscall.SIGKILL)
+		sv.groups.Signal(syscall.SIGKILL)
 	}
 	again, _ := timer.After(sv.deadline.clock, process.Recheck(left))
 	return again
@@ -178,9 +186,9 @@ func (sv *supervisor) forward(s os.Signal) {
 		return
 	}
 	if s, ok := s.(syscall.Signal); ok {
-		sv.child.Group.Signal(s)
+		sv.groups.Signal(s)
 		if slices.Contains(endSignals, s) {
-			sv.child.Group.Signal(syscall.SIGCONT) // a process that is stopped handles a signal when it continues
+			sv.groups.Signal(syscall.SIGCONT) // a process that is stopped handles a signal when it continues
 		}
 	}
 }
