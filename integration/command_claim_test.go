@@ -79,11 +79,19 @@ func TestAShellScriptHoldsALockByItsClaimOnRealServers(t *testing.T) {
 	redistest.NoKeys(t, nodes, 35*time.Second) // keys that the script could not delete expire by TTL
 
 	// If a lock is lost in a step the script ends before the next step.
-	third := s.begun(t, "job", "echo begun; cat", "echo must not run")
-	nodes[0].Restart(t) // the third may never get the key: acquire has ended
-	nodes[1].Restart(t)
-	require.NoError(t, third.in.Close())
-	status, out = third.exit(t)
+	var third *running
+	await(t, "a majority tells the script that the lock is lost", func() bool {
+		third = s.begun(t, "job", "echo begun; cat", "echo must not run")
+		nodes[0].Restart(t) // the third may never get the key: acquire has ended
+		nodes[1].Restart(t)
+		began := time.Now()
+		require.NoError(t, third.in.Close())
+		status, out = third.exit(t)
+		if status == exitUnavailable {
+			require.GreaterOrEqual(t, time.Since(began), nodeTimeout, "%s", &third.stderr)
+		}
+		return status != exitUnavailable
+	})
 	assert.Equal(t, exitLost, status, "%s", &third.stderr)
 	assert.Empty(t, out)
 	assert.Contains(t, third.stderr.String(), "lock lost")

@@ -223,7 +223,7 @@ func (e *QuorumError) Unwrap() []error {
 // may come from the function, and be about another name: see QuorumError.Names.
 func HeldBy(err error) *HeldError {
 	var we *waitError
-	if errors.As(err, &we) {
+	for errors.As(err, &we) {
 		err = we.last // the cause of the context may be another lock's error
 	}
 	var qe *QuorumError

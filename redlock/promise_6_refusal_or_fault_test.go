@@ -292,12 +292,14 @@ func TestHeldByNamesAClientThatHoldsAQuorumAndNoOther(t *testing.T) {
 		anna, ben := s.process(redlock.WithOwner("anna")), s.process()
 		anna.take("x", time.Minute)
 		_, heldX := ben.TryAcquire(bg, "x", time.Minute)
-		ctx, cancel := context.WithCancelCause(bg)
 		s.freeze(1, 2)
-		time.AfterFunc(time.Second, func() { cancel(heldX) }) // as errgroup does
-		_, err := ben.Acquire(ctx, "y", time.Minute)
-		require.ErrorIs(t, err, redlock.ErrHeld, "the cause")
-		require.Nil(t, redlock.HeldBy(err), "nobody holds y")
+		for _, wait := range []time.Duration{0, time.Minute} {
+			ctx, cancel := context.WithCancelCause(bg)
+			time.AfterFunc(10*time.Millisecond, func() { cancel(heldX) }) // as errgroup does
+			_, err := ben.Acquire(ctx, "y", time.Minute, redlock.WithWait(wait))
+			require.ErrorIs(t, err, redlock.ErrHeld, "the cause")
+			require.Nil(t, redlock.HeldBy(err), "nobody holds y")
+		}
 	})
 }
 

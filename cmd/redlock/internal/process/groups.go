@@ -14,7 +14,7 @@ type Groups struct {
 	own    Group
 	gone   bool    // its own group was empty once: the kernel may give its id to another group
 	adopts bool    // orphans that become children of this process are the command's
-	asked  []Group // those that End has asked
+	asked  []Group // those that got SIGTERM
 }
 
 // Groups returns the groups of the command. If adopts is true, orphans that become children of this
@@ -23,8 +23,12 @@ func (ch *Child) Groups(adopts bool) *Groups { return &Groups{own: ch.Group, ado
 
 // Signal sends a signal to the command's own group.
 func (g *Groups) Signal(s syscall.Signal) {
-	if !g.gone {
-		g.own.Signal(s)
+	if g.gone {
+		return
+	}
+	g.own.Signal(s)
+	if s == syscall.SIGTERM {
+		g.asked = append(g.asked, g.own)
 	}
 }
 
@@ -33,17 +37,18 @@ func (g *Groups) OwnIsGone() bool { return g.gone }
 
 // Left returns the groups that have members.
 func (g *Groups) Left() (left []Group) {
-	if g.adopts {
+	g.gone = g.gone || g.own.Empty()
+	if g.adopts { // after the own group: the last process of it may leave an orphan
 		left = strays()
 	}
-	if g.gone = g.gone || g.own.Empty(); !g.gone && !slices.Contains(left, g.own) {
+	if !g.gone && !slices.Contains(left, g.own) {
 		left = append(left, g.own)
 	}
 	return left
 }
 
-// End asks all members to end. It asks no group twice: a program may take a second SIGTERM for an order to
-// end at once.
+// End asks all members to end, once: a program may take a second SIGTERM for an order to end at once. What
+// Signal has sent counts.
 func (g *Groups) End() {
 	for _, left := range g.Left() {
 		if !slices.Contains(g.asked, left) {

@@ -73,7 +73,7 @@ func StartReaper(g Group, left func() time.Duration) (*Reaper, error) {
 
 func (k *Reaper) answer(left func() time.Duration) { _, _ = fmt.Fprintln(k.tell, int64(left())) }
 
-// Stop ends the reaper when there is nothing left to kill. The reaper must not outlive this
+// Stop ends the reaper when nothing is left of the group. The reaper must not outlive this
 // process, because the kernel may then give the group's id to another group. Either Wait here or
 // Child.Watch reaps it, so Wait may return an error.
 func (k *Reaper) Stop() {

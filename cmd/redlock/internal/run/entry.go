@@ -69,9 +69,9 @@ client may have held it. The group gets SIGTERM, at the latest --grace before th
 validity ends, and SIGKILL before the validity ends. If redlock is killed, or stopped for
 too long, another process kills the group. When COMMAND has ended, processes that remain
 in its group get SIGTERM, and SIGKILL after --grace. On Linux so do those that have left the
-group, as timeout does in a script; elsewhere, if redlock is killed, or if a shell that had
-background jobs became redlock (exec), these continue without the lock. A program that
-starts its own session, as daemons do, always continues.
+group, as timeout does in a script; elsewhere, if redlock is killed or stopped, or if a shell
+that had background jobs became redlock (exec), these continue without the lock. A program
+that starts its own session, as daemons do, always continues.
 If a process can't be killed, because it is another user's, the lock is not released, and
 expires. On Linux redlock reaps orphans of COMMAND while COMMAND runs, also as the first
 process of a container.

@@ -12,7 +12,7 @@ import (
 // the lock. It returns when none is left or they were killed, and reports whether none is left.
 //
 // The steps are: wait for cli.Drain, send SIGTERM, and kill after the grace. A loss of the lock skips
-// the wait. What appears later, because its parent has ended, gets SIGTERM then. The lock is released only
+// the wait. What appears later, because its parent has ended, gets SIGTERM then, if there is time. The lock is released only
 // after this.
 func (sv *supervisor) killRemaining() (gone bool) {
 	began, asked := sv.deadline.clock.Now(), sv.lost
@@ -38,7 +38,9 @@ func (sv *supervisor) killRemaining() (gone bool) {
 		case s := <-sv.in:
 			sv.forward(s)
 		case <-lost:
-			lost, asked = nil, true
+			if lost = nil; !asked {
+				began, asked = sv.deadline.clock.Now(), true
+			}
 			sv.lockLost()
 		}
 		stop()
