@@ -188,12 +188,27 @@ func TestAScriptIsLoadedBeforeItsFirstUseOnAConnection(t *testing.T) {
 	})
 }
 
+// Only what is in flight at SCRIPT FLUSH fails without the right to send scripts by their text.
+func TestScriptsThatWereFlushedAreLoadedAgainOnTheSameConnection(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		m.Deny("EVAL")
+		m.Set("k", "A", longTTL)
+		require.Equal(t, command.Granted, extending("A", longTTL, "k").Outcome(t, n))
+		m.FlushScripts()
+		require.Equal(t, command.Failed, extending("A", longTTL, "k").Outcome(t, n))
+		require.Equal(t, command.Granted, extending("A", longTTL, "k").Outcome(t, n))
+		require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n))
+	})
+}
+
 // Without the right to load scripts the server answers NOSCRIPT, and gets the text.
 func TestScriptsThatMayNotBeLoadedAreSentByTheirText(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Deny("SCRIPT")
 		m.Set("k", "A", longTTL)
-		for _, want := range [][]string{{"SCRIPT LOAD", "EVALSHA extend", "EVAL extend"}, {"EVALSHA extend"}} {
+		for _, want := range [][]string{
+			{"SCRIPT LOAD", "EVALSHA extend", "EVAL extend"}, {"SCRIPT LOAD", "EVALSHA extend"}, {"EVALSHA extend"},
+		} {
 			require.Equal(t, command.Granted, pinging().Outcome(t, n))
 			m.ForgetLog()
 			require.Equal(t, command.Granted, extending("A", longTTL, "k").Outcome(t, n))

@@ -4,12 +4,14 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
+	"github.com/quorumlock/go-redlock/internal/late"
 )
 
 // hesitant is a node that calls a function before it submits a release and the next attempt.
@@ -67,5 +69,32 @@ func TestACallBehindOneThatGaveUpNamesTheHolder(t *testing.T) {
 			require.LessOrEqual(fl.t, m.Commands()["SET"], 2, "the holder's, and one attempt")
 		})
 		require.NoError(fl.t, k.Release(bg))
+	})
+}
+
+// The first one has not waited, so nothing is known of when to try. The channel is confirmed since the wait before.
+func TestAWaiterBehindACallThatEndsInItsFirstAttemptMakesOne(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		late.LeaveOut(fl.t, "the first attempt must end in time on each master")
+		k := take(fl.t, fl.process().locker(), "a", time.Hour)
+		l := fl.process().locker()
+		again := waitingFor(bg, l, "a")
+		require.NoError(fl.t, k.Release(bg))
+		w := gets(fl.t, again)
+		require.NoError(fl.t, w.k.Release(bg))
+		synctest.Wait()
+		require.Len(fl.t, subscribers(fl.masters[0]), 1, "it lingers")
+
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(5 * time.Millisecond) })
+		var first, next error
+		var all sync.WaitGroup
+		all.Go(func() { _, first = l.Acquire(bg, "a", time.Minute, WithWait(3*time.Millisecond)) })
+		synctest.Wait() // it has sent its attempt
+		began := time.Now()
+		all.Go(func() { _, next = l.Acquire(bg, "a", time.Minute) })
+		all.Wait()
+		require.ErrorIs(fl.t, first, ErrNoQuorum)
+		require.NoError(fl.t, next)
+		require.LessOrEqual(fl.t, time.Since(began), 100*time.Millisecond)
 	})
 }

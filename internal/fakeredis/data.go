@@ -69,8 +69,8 @@ func (m *Master) exists(key string) bool {
 	return m.data().Exists(key)
 }
 
-// LoseScripts removes all scripts, and from now on also each that SCRIPT LOAD loads, as if another client flushed them at once. EVAL loads a
-// script for good.
+// LoseScripts removes all scripts, and from now on also each new one that SCRIPT LOAD loads, as if another client flushed them at once.
+// EVAL loads a script for good.
 func (m *Master) LoseScripts() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -65,9 +65,10 @@ func (m *Master) load(p *server.Peer, text string) *compiled {
 func (m *Master) scriptCommand(p *server.Peer, args []string) {
 	switch sub := withSub("", args); {
 	case sub == " LOAD" && len(args) == 2:
+		known := len(m.scripts)
 		if s := m.load(p, args[1]); s != nil {
 			p.WriteBulk(s.hash)
-			if m.losesScripts {
+			if m.losesScripts && len(m.scripts) > known {
 				delete(m.scripts, s.hash)
 			}
 		}

@@ -99,14 +99,16 @@ func (l *link) handle(c *command.Command, v any, err error) {
 	}
 	r := l.counted(c, reply.Decode(c, v, err))
 	r.Err = cmp.Or(shown, r.Err)
-	switch {
-	case !unscripted(c, r):
-	case c.Op == command.VerifyMarker:
-		s.standing.unscripted(r.Err)
-		return
-	case c.UnmarkForEval():
-		s.queue.again(c)
-		return
+	if unscripted(c, r) {
+		l.writer.forgot.Store(true)
+		if c.Op == command.VerifyMarker {
+			s.standing.unscripted(r.Err)
+			return
+		}
+		if c.UnmarkForEval() {
+			s.queue.again(c)
+			return
+		}
 	}
 	if r.Outcome == command.Failed && !s.cfg.Proxied { // a proxy may have sent it to another server, too
 		l.nothing.Failed(c, s.cfg.now()) // this answer is its last

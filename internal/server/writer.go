@@ -2,6 +2,7 @@ package server
 
 import (
 	"runtime"
+	"sync/atomic"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 )
@@ -15,6 +16,7 @@ type writer struct {
 	batch  []*command.Command // what one write sends, in its order
 	text   bool               // the batch's merged calls send the script's text
 	loaded command.ScriptSet  // scripts that were loaded on this connection
+	forgot atomic.Bool        // the reader has seen since that the server lacks one
 	args   []any              // the arguments of one call
 
 	recentBatch    int   // how many commands came together recently: fades by one with each write
@@ -97,6 +99,9 @@ func (w *writer) take() (more bool) {
 	s := w.link.server
 	now := s.queue.now()
 	w.batch, w.text = w.batch[:0], false
+	if w.forgot.Load() && w.forgot.Swap(false) {
+		w.loaded = 0
+	}
 	if s.standing.wanted.Load() {
 		for _, c := range s.standing.first() {
 			if err := s.standing.admits(c); err != nil {

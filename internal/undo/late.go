@@ -113,6 +113,9 @@ func (l *Late) ToEnd(runID string) (end, left []Conn) {
 // Connected is told that a connection begins, and which earlier ones could not be ended. If there are none, the server will never
 // execute what it has not executed by now. Otherwise it may do so until twice the TTL from now.
 func (l *Late) Connected(left []Conn, now clock.Instant) {
+	if l.conns == nil {
+		return // cleared since ToEnd: the server is closed or retired
+	}
 	clear(l.conns)
 	for _, c := range left {
 		l.conns[c] = struct{}{}

@@ -293,3 +293,15 @@ func FuzzLate(f *testing.F) {
 		}
 	})
 }
+
+// A Close, or a Cluster that retires the server, comes between ToEnd and its answers.
+func TestWhatWasClearedMeanwhileStaysCleared(t *testing.T) {
+	var l Late
+	require.True(t, l.Lost(acquiring("A", "k"), Conn{ClientID: 1, RunID: "run"}))
+	end, _ := l.ToEnd("run")
+	require.Len(t, end, 1)
+	l.Clear()
+	l.Connected(end, clock.Instant(time.Second))
+	require.False(t, l.Some())
+	require.Zero(t, l.Due())
+}

@@ -70,6 +70,7 @@ const (
 	running   phase = iota // it makes attempts itself, or has left
 	parked                 // it can receive a handoff
 	receiving              // it is receiving a handoff
+	gaveUp                 // its context ended, or the Locker was closed, while it was parked
 )
 
 // Enter puts the waiter at the end of the queues of its names, and waits for its turn. The names are
@@ -123,9 +124,10 @@ func (w *Waiter) advanceLocked() {
 
 // inheritLocked goes on where a head that gave up stopped, and reports whether it does so: the next waiter for the same
 // name knows what that one knew. An attempt at once would be out of turn, and those of many that give up would be a herd.
-// It does not where an attempt is due anyway.
+// It does not where an attempt is due anyway, nor if that one gave up in an attempt: it may have been woken by a release.
 func (w *Waiter) inheritLocked(from *Waiter) bool {
-	if w.phase != parked || w.ahead != 1 || len(w.names) != 1 || len(from.names) != 1 || from.look.queued || !from.toldLocked() ||
+	if w.phase != parked || w.ahead != 1 || len(w.names) != 1 || len(from.names) != 1 ||
+		from.phase != gaveUp || from.woken != none || from.look.queued || !from.toldLocked() ||
 		w.table.holderLocked(w.names) != nil {
 		return false
 	}
@@ -378,6 +380,9 @@ func (w *Waiter) finishPark(over bool, err error) (*vote.Round, step, Reason, er
 	}
 	if woken == byRest {
 		w.listenAgainLocked()
+	}
+	if err != nil {
+		w.phase = gaveUp
 	}
 	return nil, w.look.after(woken, w.toldLocked()), woken, err
 }
