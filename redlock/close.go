@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -50,7 +51,7 @@ func (c *closing) stopHolders(held []*Lock) (tellAll func()) {
 	began, left := c.l.now(), time.Duration(0)
 	deadline, bounded := c.ctx.Deadline()
 	if bounded {
-		left = deadline.Sub(time.UnixMicro(c.l.set.wall()))
+		left = time.Until(deadline)
 	}
 	slices.SortFunc(held, func(a, b *Lock) int { return cmp.Compare(c.margin(b), c.margin(a)) })
 	now, told, ended := make(chan struct{}), make(chan struct{}), c.ctx.Done()
@@ -179,6 +180,7 @@ func (c *closing) leftovers() (held []string, err error) {
 		case !l.registry.has(lk):
 		case undo != nil && undo.Decided():
 			left.add(undo.Request.NotAfter, now)
+		case errors.Is(lk.endCause(), ErrDetached): // its keys are kept
 		default: // its undo may be in submission
 			lk.mu.Lock()
 			if !lk.keys.resumed || !lk.lease.Acquiring() { // an unfinished Resume has written nothing

@@ -27,6 +27,9 @@ func (c *boundContext) applyDue() {
 }
 
 func (c *boundContext) eachLock(visit func(lk *Lock) bool) bool {
+	if c.outer == c.lock.family.acquiredUnder { // visited through the lock: a chain must not double with each context
+		return c.lock.eachLock(visit)
+	}
 	return c.lock.eachLock(visit) || c.outer != nil && c.outer.eachLock(visit)
 }
 

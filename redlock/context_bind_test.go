@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -278,5 +279,23 @@ func TestABoundContextOfALockThatMustStopHasEnded(t *testing.T) {
 		defer release()
 		require.ErrorIs(t, ctx.(*boundContext).Context.Err(), context.Canceled, "at once")
 		require.NoError(t, k.Release(bg))
+	})
+}
+
+// Each lock is acquired under the context that is bound to the one before.
+func TestAChainOfBoundContextsNamesEachLockOnce(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		const locks = 16
+		l, ctx := fl.locker(), bg
+		for i := range locks {
+			k, err := l.TryAcquire(ctx, strconv.Itoa(i), time.Minute)
+			require.NoError(t, err)
+			var cancel context.CancelFunc
+			ctx, cancel = k.Bind(ctx)
+			defer cancel()
+		}
+		n := 0
+		heldWithin(ctx).eachLock(func(*Lock) bool { n++; return false })
+		require.Equal(t, locks, n)
 	})
 }

@@ -140,7 +140,10 @@ func runUnder(ctx context.Context, lk *Lock, fn func(ctx context.Context, lock *
 	defer unlink()
 	defer func() { _ = lk.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(lk.contextWithin(link), lk)
-	outlived := lk.isShare() && !lk.keeper().lock().isHeld()
+	outlived := false // the lock, or a share of it
+	for o := lk.outer; o != nil; o = o.outer {
+		outlived = outlived || !o.lock().isHeld()
+	}
 	stopped := lk.contextCause()
 	switch end := lk.Release(ctx); {
 	case isEnd(end):

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 var errWork = errors.New("the work failed")
@@ -214,6 +216,41 @@ func TestDoUnderAShareSaysThatTheLockWasEndedByItsOwner(t *testing.T) {
 			require.ErrorIs(t, err, errWork)
 		})
 	}
+}
+
+func TestDoUnderAShareOfAShareSaysThatThatWasReleased(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, l, "a", time.Second)
+		outer, err := l.TryAcquire(k.Context(), "a", time.Second, WithShared())
+		require.NoError(t, err)
+		err = l.Do(outer.Context(), "a", time.Second, func(ctx context.Context, _ *Lock) error {
+			require.NoError(t, outer.Release(bg))
+			return ctx.Err()
+		}, WithShared())
+		require.ErrorIs(t, err, ErrReleased)
+		require.NoError(t, k.Release(bg))
+	})
+}
+
+// The lock is held, and the share is not.
+func TestAShareThatEndsDuringItsCheckIsNotHeld(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, l, "a", 10*time.Second)
+		for what, ask := range map[string]func(share *Lock) error{
+			"check":  func(share *Lock) error { return share.Check(bg) },
+			"extend": func(share *Lock) error { return share.Extend(bg, 10*time.Second) },
+		} {
+			share, err := l.TryAcquire(k.Context(), "a", time.Second, WithShared())
+			require.NoError(t, err)
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(100 * time.Millisecond) })
+			go func() { time.Sleep(50 * time.Millisecond); _ = share.Release(bg) }()
+			require.ErrorIs(t, ask(share), ErrReleased, what)
+			fl.each(func(m *fakeredis.Master) { m.SetDelay(0) })
+		}
+		require.NoError(t, k.Release(bg))
+	})
 }
 
 // The context ends before the lock does. The work that returned an error for it is told why.

@@ -66,7 +66,11 @@ func (lk *Lock) applyDue() {
 	unsent.Settle()
 	switch {
 	case due == lease.End:
-		lk.end(lk.lostBy(lk.loss()), undoByLibrary)
+		end := lk.loss()
+		if told := lossIn(cause); told != nil && told.end.reason == end.reason && !lk.isShare() {
+			end = told.end // the stop margin has begun with it
+		}
+		lk.end(lk.lostBy(end), undoByLibrary)
 	case cause != nil: // the context or the hold has ended
 		lk.cancelOwnContext(cause)
 	case due == lease.EndContext: // the timer is due too, and sets itself to the end

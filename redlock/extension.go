@@ -124,7 +124,7 @@ func (x *extension) onDecision() {
 		if lk.extending.copies() == (report.Copies{}) {
 			lk.extending.trouble = nil
 		}
-	case lk.lease.Valid(now):
+	case !won && lk.lease.Valid(now):
 		lk.extending.inTrouble().votes = x.votes()
 		if x.auto {
 			lk.lease.ExtendFailed(now)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 )
 
@@ -170,5 +172,32 @@ func TestAnExtensionDecidedWithinTheStopMarginHasNoEffect(t *testing.T) {
 		require.ErrorContains(t, err, "no extension after the end of its context")
 		require.Equal(t, 4*time.Second-100*time.Millisecond, k.Remaining())
 		require.NoError(t, k.Release(context.Background()))
+	})
+}
+
+// The work overruns its stop margin. What it is told at the margin and what Release returns are the same end.
+func TestALossThatTheStopMarginHasToldIsTheOneThatReleaseReturns(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithStopMargin(4*time.Second))
+		<-k.Context().Done()
+		told := context.Cause(k.Context())
+		require.ErrorIs(t, told, ErrLost)
+		pass(5 * time.Second)
+		require.ErrorIs(t, k.Release(context.Background()), told)
+	})
+}
+
+// A quorum has granted it, so the lock was not lost for want of one.
+func TestAnExtensionWithinTheStopMarginIsNoReasonOfTheLoss(t *testing.T) {
+	inBubbles(t, 3, func(fl *testbed) {
+		k := take(t, fl.locker(), "a", 10*time.Second, WithStopMargin(4*time.Second))
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Millisecond) })
+		pass(k.Remaining() - 4*time.Second - 100*time.Millisecond)
+		require.Error(t, k.Extend(context.Background(), 10*time.Second))
+		pass(4 * time.Second)
+		var lost *LostError
+		require.ErrorAs(t, k.Release(context.Background()), &lost)
+		require.NotEqual(t, LossNoQuorum, lost.Reason)
+		require.Empty(t, lost.Votes)
 	})
 }

@@ -50,7 +50,7 @@ func newShare(a *acquisition, lk *Lock) (*Lock, error) {
 	}
 	s.markHeld(noDeadline, now)
 	if !lk.isHeld() {
-		s.end(ErrLost, keepKeys) // the lock ended while the share was made
+		s.end(lk.endCause(), keepKeys) // the lock ended while the share was made
 		return nil, lk.endError()
 	}
 	return s, nil

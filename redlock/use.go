@@ -35,7 +35,7 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return lk.endError()
 	}
 	if lk.isShare() {
-		return lk.keeper().lock().Extend(ctx, ttl)
+		return lk.unlessEnded(lk.keeper().lock().Extend(ctx, ttl))
 	}
 	lk.mu.Lock()
 	x, unsent := lk.extendLocked(ttl, false)
@@ -48,6 +48,11 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		unsent.Settle()
 		err = x.result(ctx)
 	}
+	return lk.unlessEnded(err)
+}
+
+// unlessEnded returns err, or why the lock has ended meanwhile.
+func (lk *Lock) unlessEnded(err error) error {
 	if !lk.isHeld() {
 		return lk.endError()
 	}
@@ -85,7 +90,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 		return lk.endError()
 	}
 	if lk.isShare() {
-		return lk.keeper().lock().Check(ctx)
+		return lk.unlessEnded(lk.keeper().lock().Check(ctx))
 	}
 	s := newSurvey(&lk.hold)
 	s.supports = func(keys []command.KeyState) bool {
@@ -103,10 +108,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 	} else if err := lk.shortenOrEnd(s); err != nil {
 		return err
 	}
-	if !lk.isHeld() {
-		return lk.endError()
-	}
-	return nil
+	return lk.unlessEnded(nil)
 }
 
 // shortenOrEnd shortens the validity to what the nodes support. If a quorum reports that the token

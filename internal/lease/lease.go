@@ -129,11 +129,13 @@ func (l *Lease) Asked(start clock.Instant) { l.asked = start }
 // counted from start. It reports whether the extension took effect. A lease that has ended stays
 // ended (docs/dev/hazards.md H114), and the end never moves back.
 func (l *Lease) Extended(start, until, now clock.Instant) bool {
+	if l.Valid(now) { // also within the stop margin: the nodes keep the lock
+		l.confirmed = max(l.confirmed, start)
+	}
 	if !l.Extendable(now) {
 		return false
 	}
 	l.extended = max(l.extended, start)
-	l.confirmed = max(l.confirmed, start)
 	l.until = max(l.until, until)
 	l.extendAt = l.nextExtension(start)
 	return true
