@@ -163,8 +163,12 @@ func (m *metrics) extended(e redlock.RoundEvent) {
 	m.extensions.Add(e.Context, 1, with(m.of(e.Names, append(outcomes(e.Err, "extended"), automaticKey.Bool(e.Auto))...)))
 }
 
+// released counts a loss that the release found. The hold ended by that release, so ended has not counted it.
 func (m *metrics) released(e redlock.RoundEvent) {
 	m.releases.Add(e.Context, 1, with(m.of(e.Names, outcomes(e.Err, "released")...)))
+	if errors.Is(e.Err, redlock.ErrLost) {
+		m.losses.Add(e.Context, 1, with(m.of(e.Names, loss(e.Err))))
+	}
 }
 
 func (m *metrics) woken(e redlock.WaitEvent) {

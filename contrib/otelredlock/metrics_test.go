@@ -134,6 +134,24 @@ func TestLocksThatEndUnderTheirHoldersAreLosses(t *testing.T) {
 	})
 }
 
+// No extension looks for the keys of these locks. Each loss is counted once: where it is found.
+func TestALossThatTheReleaseFindsIsALoss(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		k := take(t, l)
+		w.DeleteKey(name)
+		require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost)
+		require.Equal(t, "1", w.of("redlock.losses")["{redlock.loss_reason=gone}"])
+
+		k = take(t, l)
+		w.DeleteKey(name)
+		require.ErrorIs(t, k.Check(t.Context()), redlock.ErrLost)
+		require.ErrorIs(t, k.Release(t.Context()), redlock.ErrLost)
+		require.Equal(t, "2", w.of("redlock.losses")["{redlock.loss_reason=gone}"])
+		require.Equal(t, map[string]string{"{error.type=lost,redlock.outcome=lost}": "1"}, w.of("redlock.releases"))
+	})
+}
+
 func TestAShareIsNoLockOfItsOwn(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil)
