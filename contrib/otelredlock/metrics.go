@@ -3,6 +3,7 @@ package otelredlock
 import (
 	"context"
 	"errors"
+	"sync"
 	"weak"
 
 	"go.opentelemetry.io/otel"
@@ -23,6 +24,7 @@ var background = context.Background()
 type metrics struct {
 	settings
 	meter metric.Meter
+	again sync.Once // begin, at the first collection
 
 	acquisitions, holds, validity, answers                  metric.Float64Histogram
 	attempts, extensions, releases, losses, errors, wakeups metric.Int64Counter
@@ -87,7 +89,8 @@ func newMetrics(s settings) (*metrics, error) {
 }
 
 // begin starts the series of losses at 0. In a series that starts at 1 Prometheus sees no increase. With
-// the user's own attributes the series are not known yet, so none is started.
+// the user's own attributes the series are not known yet, so none is started. A global provider that is
+// set after New loses what was counted before, so it begins again at the first collection.
 func (m *metrics) begin() {
 	if m.attributes != nil {
 		return
@@ -101,6 +104,7 @@ func (m *metrics) begin() {
 func (m *metrics) opened(l *redlock.Locker) {
 	of := weak.Make(l)
 	_, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		m.again.Do(m.begin)
 		if l := of.Value(); l != nil {
 			m.observe(o, l.Stats())
 		}
