@@ -41,8 +41,9 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 
 // WithAttributes adds attributes to the metrics and spans of locks, by their names: "invoice/42" may
 // become kind=invoice. Series of a metric are kept forever, so there must be few values. The names
-// themselves are not an attribute of metrics. The function is called for every event, on one
-// goroutine. redlock.locks.held and redlock.waiters do not have these attributes.
+// themselves are not an attribute of metrics. The function is called for every event, on one goroutine
+// for each Locker: calls are concurrent if several Lockers have these hooks. redlock.locks.held and
+// redlock.waiters do not have these attributes.
 //
 // With this option the counter of losses has no series before the first loss, so a query for
 // increases does not see the first loss. By default there are no such attributes, and the counter
