@@ -2,6 +2,7 @@ package otelredlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/quorumlock/go-redlock/contrib/otelredlock"
@@ -102,6 +104,30 @@ func TestAttemptsAreCountedByWhatBecameOfThem(t *testing.T) {
 			"{error.type=too_late,redlock.outcome=too_late}":   "1",
 			"{error.type=no_quorum,redlock.outcome=no_quorum}": "1",
 		}, attempts)
+	})
+}
+
+func TestAnEndThatTheCallerWantedIsNoFault(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		w.Slow(200*time.Millisecond, 0, 1, 2)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		failed := errors.New("another part of the work failed")
+		time.AfterFunc(100*time.Millisecond, func() { cancel(failed) })
+		_, err := l.Acquire(ctx, name, ttl)
+		require.ErrorIs(t, err, failed)
+		require.Equal(t, map[string]string{"{redlock.outcome=canceled}": "1"}, w.of("redlock.attempts"))
+		require.Equal(t, map[string]string{"{redlock.outcome=canceled}": "1/0.100"}, w.of("redlock.acquire.duration"))
+		for _, span := range []string{"redlock.attempt", "redlock.acquire"} {
+			require.Equal(t, codes.Unset, w.ended(span)[0].Status().Code, span)
+			require.Equal(t, "canceled", attributes(w.ended(span)[0])["redlock.outcome"], span)
+		}
+		w.LoseMajority()
+		_, err = l.TryAcquire(ctx, name, ttl)
+		require.ErrorIs(t, err, failed)
+		_, err = l.Acquire(t.Context(), name, ttl, redlock.WithWait(time.Second))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.Equal(t, "1/1.000", w.of("redlock.acquire.duration")["{error.type=no_quorum,redlock.outcome=no_quorum}"], "nobody cancelled it")
 	})
 }
 

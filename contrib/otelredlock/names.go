@@ -53,6 +53,14 @@ var reasons = []struct {
 	{redlock.ErrForeignKey, "foreign_key"},
 }
 
+// canceled makes err match context.Canceled if the caller's context has ended the call, for whatever cause.
+func canceled(caller context.Context, err error) error {
+	if cause := context.Cause(caller); cause != nil && errors.Is(err, cause) {
+		return errors.Join(context.Canceled, err)
+	}
+	return err
+}
+
 // reason returns one of these words.
 func reason(err error) string {
 	for _, r := range reasons {

@@ -79,8 +79,8 @@ func New(opts ...Option) (*redlock.Trace, error) {
 		Vote:     m.vote,
 		Woken:    m.woken,
 		Extended: m.extended,
-		Attempt:  func(e redlock.RoundEvent) { m.attempt(e); t.attempt(e) },
-		Acquired: func(e redlock.WaitEvent) { m.acquired(e); t.acquired(e) },
+		Attempt:  func(e redlock.RoundEvent) { e.Err = canceled(e.Context, e.Err); m.attempt(e); t.attempt(e) },
+		Acquired: func(e redlock.WaitEvent) { e.Err = canceled(e.Context, e.Err); m.acquired(e); t.acquired(e) },
 		Ended:    func(e redlock.HoldEvent) { m.ended(e); t.ended(e) },
 		Released: func(e redlock.RoundEvent) { m.released(e); t.released(e) },
 	}, nil
