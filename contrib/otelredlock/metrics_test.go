@@ -131,6 +131,26 @@ func TestAnEndThatTheCallerWantedIsNoFault(t *testing.T) {
 	})
 }
 
+func TestAnExtensionOfALockThatItsHolderEndsIsNoFault(t *testing.T) {
+	for outcome, end := range map[string]func(k *redlock.Lock) error{
+		"released": func(k *redlock.Lock) error { return k.Release(context.Background()) },
+		"detached": func(k *redlock.Lock) error { _, err := k.Detach(); return err },
+	} {
+		t.Run(outcome, func(t *testing.T) {
+			watch(t, func(t *testing.T, w *watched) {
+				k := take(t, w.locker(nil))
+				w.Slow(200*time.Millisecond, 0, 1, 2)
+				extended := make(chan error, 1)
+				go func() { extended <- k.Extend(t.Context(), ttl) }()
+				synctest.Wait()
+				require.NoError(t, end(k))
+				require.Error(t, <-extended)
+				require.Equal(t, map[string]string{"{redlock.extend.automatic=false,redlock.outcome=" + outcome + "}": "1"}, w.of("redlock.extensions"))
+			})
+		})
+	}
+}
+
 func TestLocksThatEndUnderTheirHoldersAreLosses(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker(nil)

@@ -93,7 +93,7 @@ func outcome(err error, success string) (word string, failed bool) {
 	}
 	word = reason(err)
 	switch word {
-	case "held", "canceled", "closed":
+	case "held", "canceled", "closed", "released", "detached":
 		return word, false
 	}
 	return word, true
