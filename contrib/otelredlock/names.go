@@ -156,12 +156,13 @@ func code(err error) (word string, some bool) {
 }
 
 // server returns the attributes of a node: its name, and the server's address if the name is the
-// default (host:port/database).
+// default (host:port/database). With Sentinels the default is master@sentinel:port/database, which has
+// no address of the server.
 func server(node string) []attribute.KeyValue {
 	list := []attribute.KeyValue{nodeKey.String(node)}
 	where, _, found := strings.Cut(node, "/")
 	host, digits, err := net.SplitHostPort(where)
-	if !found || err != nil || host == "" {
+	if !found || err != nil || host == "" || strings.Contains(host, "@") {
 		return list
 	}
 	port, err := strconv.Atoi(digits)
