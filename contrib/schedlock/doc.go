@@ -8,8 +8,8 @@
 // Every process runs the scheduler. At a tick each of them tries to acquire the job's lock. One
 // process runs the job, and the others skip the tick.
 //
-//   - The lock is extended for as long as the job runs. A tick that is due meanwhile is skipped, in
-//     all processes.
+//   - The lock is extended while the job runs, for at most 24 h unless [Job].Options has
+//     redlock.WithMaxHold. A tick that is due meanwhile is skipped, in all processes.
 //   - The lock remains held for [Job].MinHold after a short job. A process with a late clock then
 //     still finds it held, and does not run the tick again.
 //   - A job that loses its lock gets a cancelled context: see [Jobs.AddGocron] and [Jobs.AddCron].

@@ -32,8 +32,9 @@ type Job struct {
 	MinHold time.Duration
 
 	// TTL is how long the lock of a process that crashed remains held, if that is longer than
-	// MinHold. The lock is extended while the job runs, so TTL does not bound the job. The default
-	// is DefaultTTL. It has the bounds of redlock.Locker.Acquire.
+	// MinHold. The lock is extended while the job runs, so TTL does not bound the job: 24 h do, unless
+	// Options has redlock.WithMaxHold. The default is DefaultTTL. It has the bounds of
+	// redlock.Locker.Acquire.
 	TTL time.Duration
 
 	// Wait is how long a tick waits for its lock (redlock.WithWait): for the last tick's run to end,
