@@ -56,18 +56,6 @@ func (j *job) runGocron(fn func(ctx context.Context, lock *redlock.Lock) error) 
 	}
 }
 
-// offer makes r the run whose task begins next. It reports whether no earlier task is still to begin: that one has lost
-// its lock, and would run under r.
-func (j *job) offer(r *run) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.unclaimed != nil {
-		return false
-	}
-	j.unclaimed = r
-	return true
-}
-
 // claim returns the run whose task begins, or nil. Each run is returned once, so two tasks can never
 // run under one lock.
 func (j *job) claim() *run {
@@ -87,10 +75,9 @@ func (l gocronLocker) Lock(ctx context.Context, _ string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !l.offer(r) {
-		_ = l.end(ctx, r) // an error is reported
-		return nil, l.skip(ctx, fmt.Errorf("schedlock: job %q: the task of an earlier tick has not begun", l.settings.Name))
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unclaimed = r
 	return gocronLock{l.job, r}, nil
 }
 
@@ -100,12 +87,7 @@ type gocronLock struct {
 	run *run
 }
 
-// Unlock is called by gocron after the task, also if it panicked, and if a listener refused it.
+// Unlock is called by gocron after the task, also if it panicked.
 func (l gocronLock) Unlock(ctx context.Context) error {
-	l.job.mu.Lock()
-	if l.job.unclaimed == l.run {
-		l.job.unclaimed = nil
-	}
-	l.job.mu.Unlock()
 	return l.job.end(ctx, l.run)
 }

@@ -51,52 +51,6 @@ func TestATaskWithoutItsLockDoesNotRun(t *testing.T) {
 	})
 }
 
-func TestATaskDoesNotRunUnderTheLockOfALaterTick(t *testing.T) {
-	inGocronBubble(t, func(t *testing.T, q *redlocktest.Quorum, p *process) {
-		begin, causes := make(chan struct{}), make(chan error, 2)
-		s := p.gocronScheduler(t)
-		job, err := p.AddGocron(s, gocron.CronJob(spec, true), p.job, func(ctx context.Context, _ *redlock.Lock) error {
-			causes <- context.Cause(ctx)
-			return nil
-		}, gocron.WithEventListeners(gocron.BeforeJobRuns(func(uuid.UUID, string) { <-begin })))
-		require.NoError(t, err)
-		s.Start()
-		time.Sleep(interval / 2)
-		synctest.Wait()
-		q.ExpireNow(lockName)
-		require.NoError(t, job.RunNow())
-		synctest.Wait()
-		close(begin)
-		require.ErrorIs(t, await(t, causes), redlock.ErrLost)
-		synctest.Wait()
-		require.NoError(t, s.Shutdown())
-		require.Len(t, p.losses(), 1)
-		require.Len(t, p.skips(), 1)
-		require.ErrorContains(t, p.skips()[0].err, `job "report": the task of an earlier tick has not begun`)
-	})
-}
-
-func TestATickRunsAfterOneThatAListenerRefused(t *testing.T) {
-	inGocronBubble(t, func(t *testing.T, _ *redlocktest.Quorum, p *process) {
-		began := make(chan struct{}, 1)
-		calls := 0
-		stop := p.gocron(t, func(context.Context, *redlock.Lock) error {
-			began <- struct{}{}
-			return nil
-		}, gocron.WithEventListeners(gocron.BeforeJobRunsSkipIfBeforeFuncErrors(func(uuid.UUID, string) error {
-			if calls++; calls == 1 {
-				return errors.New("refused")
-			}
-			return nil
-		})))
-		await(t, began)
-		synctest.Wait()
-		stop()
-		require.Equal(t, 2, calls)
-		require.Empty(t, p.skips())
-	})
-}
-
 // The name is given once, in the Job.
 func TestAGocronJobHasTheNameOfTheJob(t *testing.T) {
 	inGocronBubble(t, func(t *testing.T, _ *redlocktest.Quorum, p *process) {
