@@ -98,8 +98,11 @@ func (pc *conn) writeChanges() error {
 	return oneline.Join(errs...)
 }
 
-// send writes one command at once: the subscription has few, and nothing to gain from batches.
+// send writes one command at once: the subscription has few, and nothing to gain from batches. A write that the peer does
+// not take is bounded here, because the writer itself would notice the silence.
 func (pc *conn) send(command string, args ...any) error {
+	stuck := pc.of.clock.AfterFunc(2*pingEvery, func() { pc.raw.End(transport.ErrSilent) })
+	defer stuck.Stop()
 	if err := pc.raw.Send(command, args); err != nil {
 		return err
 	}

@@ -137,6 +137,8 @@ func (s *Subscription) dialAndServe(ctx context.Context) transport.Next {
 func (s *Subscription) keepRunning() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// There is no connection that they concern, and resetSent starts from wanted. They would grow while none can be made.
+	s.added, s.dropped = nil, nil
 	s.running = len(s.wanted) > 0
 	return s.running
 }

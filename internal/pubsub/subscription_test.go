@@ -3,6 +3,7 @@ package pubsub
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +175,44 @@ func TestASilentConnectionIsNoticedWhileChannelsChange(t *testing.T) {
 			require.LessOrEqual(t, time.Since(began), 3*pingEvery)
 		}
 		require.Equal(t, "down", <-heard)
+		m.Unfreeze()
+	})
+}
+
+// Waiters come and go while a node is down, for hours.
+func TestChannelsThatComeAndGoWhileTheNodeIsDownAreNotKept(t *testing.T) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, _ diary) {
+		m.Stop()
+		s.Add("stays")
+		for range 150 {
+			s.Add("a")
+			s.Remove("a")
+			time.Sleep(100 * time.Millisecond)
+		}
+		s.mu.Lock()
+		added := len(s.added)
+		s.mu.Unlock()
+		require.LessOrEqual(t, added, 10, "those since the last dial")
+		s.Add("b")
+		require.NoError(t, m.Restart(false))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{1, 1, 0}, []int{publish(t, m, "stays", ""), publish(t, m, "b", ""), publish(t, m, "a", "")})
+	})
+}
+
+// The writer, which checks whether the server answers, is stuck in the write.
+func TestAServerThatDoesNotTakeASubscriptionIsDialledAgain(t *testing.T) {
+	subscribing(t, func(m *fakeredis.Master, s *Subscription, heard diary) {
+		s.Add("a")
+		require.Equal(t, "subscribed a", <-heard)
+		m.Freeze()
+		for i := range 20 { // more than the buffers take
+			s.Add(strings.Repeat("x", 10_000) + strconv.Itoa(i))
+		}
+		time.Sleep(2 * pingEvery)
+		synctest.Wait()
+		require.NotEmpty(t, heard)
 		m.Unfreeze()
 	})
 }
