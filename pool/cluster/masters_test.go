@@ -126,6 +126,7 @@ func TestTheAddressesOfAMapAndOfMOVEDAreRead(t *testing.T) {
 		[]any{[]any{int64(0), int64(1), node([]byte("?"), 1)}},
 		[]any{[]any{int64(1), int64(0), node([]byte("a"), 1)}},
 		[]any{[]any{int64(0), int64(16383), node([]byte("a"), 1)}, []any{int64(0), int64(0), node([]byte("b"), 1)}},
+		[]any{[]any{int64(0), int64(100), node([]byte("a"), 1)}, []any{int64(50), int64(200), node([]byte("b"), 1)}},
 		[]any{[]any{int64(0), int64(1), node([]byte("a\x1b[2J"), 1)}},
 		[]any{[]any{int64(0), int64(1), node([]byte(strings.Repeat("a", 256)), 1)}},
 		[]any{[]any{int64(0), int64(1), node([]byte("a"), 65536)}},

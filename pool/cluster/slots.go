@@ -60,9 +60,7 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 	// The host that was queried replaces an empty one in the reply, as the Cluster specification
 	// demands.
 	host, _, _ := net.SplitHostPort(asked)
-	// taken counts slots over all entries. A sum above the number of slots proves an overlap
-	// without a table of 16,384 entries for each reply.
-	masters, taken := make(map[string]bool), 0
+	masters, taken := make(map[string]bool), [command.Slots]bool{}
 	for _, entry := range list {
 		parts, _ := redis.Values(entry, nil)
 		// An entry is: first slot, last slot, the master, and any number of replicas, which are
@@ -78,8 +76,11 @@ func parseSlots(reply any, err error, asked string) (all []slotRange, _ error) {
 		if errors.Join(err1, err2, err3) != nil || first < 0 || last < first || last >= command.Slots || len(master) < 2 {
 			return nil, transport.ErrOutOfStep
 		}
-		if taken += last - first + 1; taken > command.Slots {
-			return nil, errOverlap
+		for slot := first; slot <= last; slot++ {
+			if taken[slot] {
+				return nil, errOverlap
+			}
+			taken[slot] = true
 		}
 		name, _ := redis.String(master[0], nil)
 		// A name of another type, such as nil, becomes empty. The host that was queried replaces
