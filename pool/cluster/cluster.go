@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -64,6 +65,15 @@ func (cl *clusterNode) End() {
 	cl.refresh.end()
 }
 
+// unassigned returns an error if slots have no master: a lock in one of them could not be acquired, so the node is not
+// healthy as a whole.
+func (cl *clusterNode) unassigned(slots int, why string) error {
+	if slots == 0 {
+		return nil
+	}
+	return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.parts.Name, slots, command.Slots, why)
+}
+
 // masters returns the shards with slots, ordered by address, the number of slots without one, and why these have none.
 func (cl *clusterNode) masters() (all []*shard, unserved int, why string) {
 	cl.mu.Lock()
@@ -78,9 +88,9 @@ func (cl *clusterNode) masters() (all []*shard, unserved int, why string) {
 }
 
 // State adds the counters of the present shards. The counters of shards that have left the Cluster are lost. It returns the reason of the
-// first of the masters that does not vote for its slots.
+// first of the masters that does not vote for its slots, or that slots have no master.
 func (cl *clusterNode) State(s *node.Stats) (notVoting error) {
-	masters, _, _ := cl.masters()
+	masters, unserved, why := cl.masters()
 	cl.mu.Lock()
 	// Commands that wait for the first slot map are queued at no server yet.
 	s.Masters, s.Redirects, s.Queued = len(masters), cl.redirects, len(cl.unrouted)
@@ -104,7 +114,7 @@ func (cl *clusterNode) State(s *node.Stats) (notVoting error) {
 			return err
 		}
 	}
-	return nil
+	return cl.unassigned(unserved, why)
 }
 
 // Subscribe returns a subscription without channels.

@@ -242,6 +242,18 @@ func TestAClusterVotesIfAllItsMastersDo(t *testing.T) {
 	})
 }
 
+// A ping says the same, and names in these slots get no vote.
+func TestAClusterWithUnassignedSlotsDoesNotVote(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *pool.Node) {
+		cl.TakeSlot(cl.Owner("foo"), nil, false)
+		time.Sleep(refreshEvery + time.Second)
+		err := command.FromPool(n).WhyNotVoting()
+		require.ErrorIs(t, err, command.ErrUnfit)
+		require.ErrorContains(t, err, "slots are unassigned: bring their masters back")
+		require.Equal(t, command.Granted, nodetest.Acquiring("A", nodetest.LongTTL, keyOn(cl, nodetest.Others(cl, "foo")[0])).Outcome(t, n))
+	})
+}
+
 func TestAClusterWithoutASlotMapDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := fakeredis.NewCluster("c", 3, command.Slot)

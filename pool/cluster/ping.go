@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -10,10 +9,8 @@ import (
 // pingAll answers a Ping when all masters have, because a lock may be on any of them.
 func pingAll(cl *clusterNode, c *command.Command) error {
 	all, unserved, why := cl.masters()
-	if unserved > 0 {
-		// A lock in an unassigned slot could not be acquired, so the node is not healthy as a
-		// whole.
-		return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.parts.Name, unserved, command.Slots, why)
+	if err := cl.unassigned(unserved, why); err != nil {
+		return err
 	}
 	// The command itself is never written: the copies below are. If Cancel came first, MarkSent
 	// fails and no copy is sent. A later Cancel reports that the command may have left the process.
