@@ -44,7 +44,8 @@ type oneChannel struct {
 // shardSubscription is the subscription at one master. It passes what it hears on to the whole one's listener.
 type shardSubscription struct {
 	command.Subscription
-	of *subscription
+	of    *subscription
+	heard bool // a channel was confirmed since the last Down; of.mu guards it
 }
 
 // Add subscribes to a channel, at once if the master of its slot is known.
@@ -164,7 +165,7 @@ func (one *shardSubscription) Subscribed(channel string) {
 	c := s.channels[channel]
 	here := c != nil && c.at == one
 	if here {
-		c.confirmed = true
+		c.confirmed, one.heard = true, true
 	}
 	s.mu.Unlock()
 	if here {
@@ -177,17 +178,22 @@ func (one *shardSubscription) Message(channel, payload string) {
 	one.of.listener.Message(channel, payload)
 }
 
-// Down reports that the channels at this master are not heard.
+// Down reports that the channels at this master are not heard, unless none was: otherwise each failed dial of one
+// master would make the waiters at all others poll.
 func (one *shardSubscription) Down(err error) {
 	s := one.of
 	s.told.Lock()
 	defer s.told.Unlock()
 	s.mu.Lock()
+	lost := one.heard
+	one.heard = false
 	for _, c := range s.channels {
 		if c.at == one {
 			c.confirmed = false
 		}
 	}
 	s.mu.Unlock()
-	s.downTold(err)
+	if lost {
+		s.downTold(err)
+	}
 }

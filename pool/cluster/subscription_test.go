@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,31 @@ func TestTheEndOfAConnectionConcernsTheChannelsOfOneMaster(t *testing.T) {
 		slices.Sort(again)
 		require.Equal(t, "down", <-heard)
 		require.Equal(t, again, next(heard, len(spread)))
+	})
+}
+
+// The waiters of all other masters would poll a few times a second.
+func TestAMasterThatCannotBeReachedConcernsNoChannelOfAnother(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, cl *fakeredis.Cluster, n *pool.Node) {
+		heard := make(nodetest.Diary, 100)
+		s := command.FromPool(n).Subscribe(heard)
+		defer s.Close()
+		m := cl.Owner("foo")
+		s.Add(command.FreePrefix + keyOn(cl, nodetest.Others(cl, "foo")[0]))
+		<-heard
+		for range 2 {
+			m.Stop()
+			synctest.Wait()
+			s.Add(command.FreePrefix + "foo")
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			require.Empty(t, heard)
+			require.NoError(t, m.Restart(false))
+			require.Equal(t, "subscribed redlock:free:foo", <-heard)
+			m.Stop()
+			require.Equal(t, []string{"down", "subscribed"}, []string{<-heard, strings.Fields(<-heard)[0]}, "it was heard, and the other still is")
+			s.Remove(command.FreePrefix + "foo")
+		}
 	})
 }
 
