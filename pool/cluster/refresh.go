@@ -16,7 +16,8 @@ import (
 
 // refreshEvery is the interval of queries of the slot map. A sign that the map has changed
 // advances the next query, but not to sooner than refreshSeldom after the last answer. A member
-// that does not answer within queryTimeout is skipped.
+// that does not answer within queryTimeout is skipped. Each round in which none did doubles that
+// time, up to the dial timeout: the members may be far, or slow to greet.
 const (
 	refreshEvery  = 10 * time.Second
 	refreshSeldom = 100 * time.Millisecond
@@ -37,6 +38,7 @@ type refresher struct {
 	wake   signal.Signal // ask at once
 	asking sync.WaitGroup
 	stop   context.CancelFunc
+	failed int // rounds in a row in which no member answered; used by run only
 }
 
 // newRefresher makes the refresher of a Cluster. begin starts it.
@@ -64,6 +66,7 @@ func (r *refresher) run(ctx context.Context) {
 		err := r.refresh(ctx)
 		if err == nil {
 			b.Reset()
+			r.failed = 0
 			// During a reshard every redirect calls for another query. The pause bounds their rate.
 			timer.Wait(r.parts.Settings.Clock, refreshSeldom, ctx.Done())
 			r.waitNextPoll(ctx)
@@ -74,6 +77,7 @@ func (r *refresher) run(ctx context.Context) {
 		if r.tells.topologyFailed(err) && ctx.Err() == nil {
 			r.parts.Log("no cluster node returned CLUSTER SLOTS", err)
 		}
+		r.failed++
 		// The pause grows while no member answers, so a Cluster that is down is not flooded with
 		// dials.
 		return transport.AfterPause
@@ -110,8 +114,9 @@ func (r *refresher) refresh(ctx context.Context) error {
 
 // ask queries one member for the slot map.
 func (r *refresher) ask(ctx context.Context, address string) (all []slotRange, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, min(queryTimeout, r.parts.Settings.DialTimeout), errNoAnswer)
-	// Bounded for each member, so a frozen one delays the others by a second at most.
+	within := min(queryTimeout<<min(r.failed, 9), r.parts.Settings.DialTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, errNoAnswer)
+	// Bounded for each member, so a frozen one delays the others by a second while any answers.
 	defer cancel()
 	of := r.parts.Settings.At(address)
 	s, err := node.Greeting(of, of)(ctx)

@@ -68,6 +68,27 @@ func TestAnAnswerEndsThePausesBetweenQuestionsForTheMap(t *testing.T) {
 	})
 }
 
+// A Cluster that needs long to greet would otherwise never vote.
+func TestAClusterThatIsSlowToAnswerIsGivenMoreTime(t *testing.T) {
+	nodetest.OnCluster(t, func(t *testing.T, cl *fakeredis.Cluster) {
+		delay := func(d time.Duration) {
+			for _, m := range cl.Masters {
+				m.SetDelay(d)
+			}
+		}
+		delay(2 * time.Second) // twice: the greeting, and the question
+		n := openedCluster(t, cl, nil)
+		defer n.Close()
+		time.Sleep(time.Minute)
+		require.Equal(t, 3, n.Stats().Masters)
+		require.NoError(t, command.FromPool(n).WhyNotVoting())
+		delay(0)
+		time.Sleep(2 * refreshEvery)
+		synctest.Wait()
+		require.Zero(t, clusterOf(n).refresh.failed, "a frozen member delays the others by a second again")
+	})
+}
+
 // The commands of a master that is gone would otherwise wait for as long as a dial takes.
 func TestTheMapIsAskedForAsSoonAsAConnectionHasEnded(t *testing.T) {
 	var hanging atomic.Value
