@@ -54,7 +54,7 @@ func (k nodeKind) Check(s *transport.Settings, proxied bool) error {
 	}
 	for i, a := range k.Addresses {
 		errs = append(errs, node.CheckHostPort("sentinel.Config.Addresses", a))
-		if slices.Contains(k.Addresses[:i], a) {
+		if slices.ContainsFunc(k.Addresses[:i], func(other string) bool { return strings.EqualFold(a, other) }) {
 			errs = append(errs, errors.New("a Sentinel is listed twice: it would be counted twice"))
 		}
 	}

@@ -249,6 +249,20 @@ func TestANodeSaysWhatItsSentinelsSaid(t *testing.T) {
 	})
 }
 
+func TestASentinelThatDoesNotAnswerInTimeIsCalledSilent(t *testing.T) {
+	behindSentinels(t, nil, func(t *testing.T, h *nodetest.Group, n *pool.Node) {
+		for _, s := range h.Sentinels[1:] {
+			s.Freeze()
+		}
+		// The next query is given up by then, and the dial behind it not yet.
+		time.Sleep(extraQuarantine/pollsPerMaxAge + extraQuarantine)
+		synctest.Wait()
+		err := command.FromPool(n).WhyNotVoting()
+		require.ErrorContains(t, err, "s2:6379 cannot be queried (no answer within MaxAge)")
+		require.ErrorContains(t, err, "s3:6379 cannot be queried (no answer within MaxAge)")
+	})
+}
+
 func TestANodeWithoutItsSentinelsFailsAtOnceAndConnectsWhenTheyAreThere(t *testing.T) {
 	behindSentinels(t, nil, func(t *testing.T, h *nodetest.Group, n *pool.Node) {
 		for _, s := range h.Sentinels {
@@ -308,6 +322,7 @@ func TestAWrongListOfSentinelsIsRefused(t *testing.T) {
 		return &pool.Config{Kind: of}, of
 	}
 	for want, change := range map[string]func(c *pool.Config, of *Config){
+		"a Sentinel is listed twice: it would be counted":      func(_ *pool.Config, of *Config) { of.Addresses[0] = "A:1" },
 		"sentinel.Config.Master's length is 0":                 func(_ *pool.Config, of *Config) { of.Master = "" },
 		"the number of sentinel.Config.Addresses is 0":         func(_ *pool.Config, of *Config) { of.Addresses = nil },
 		`sentinel.Config.Addresses is "c", must be host:port`:  func(_ *pool.Config, of *Config) { of.Addresses[0] = "c" },

@@ -152,18 +152,23 @@ func (w *watcher) waitNextPoll(ctx context.Context) bool {
 	return true
 }
 
+var errNoAnswer = errors.New("no answer within MaxAge")
+
 // query queries once. It gives up after MaxAge, because the answer would be too old to count.
 func (w *watcher) query(ctx context.Context, s *transport.Conn) (n answer, err error) {
 	of := w.of
 	// The node's clock also counts a suspend, which a network deadline does not.
 	late := w.settings.Clock.AfterFunc(of.MaxAge, s.Abort)
-	defer late.Stop()
 	// The age counts from before the query, so a slow reply never looks younger than it is.
 	n = answer{sentinel: w.settings.Address, asked: w.settings.Clock.Now(), answered: true}
 	replies, err := s.Ask(ctx,
 		transport.Call{Name: "SENTINEL", Args: []any{"GET-MASTER-ADDR-BY-NAME", of.Master}},
 		// The number of other Sentinels is for the doctor only. It is read in the same round trip.
 		transport.Call{Name: "SENTINEL", Args: []any{"MASTER", of.Master}})
+	// The error of a connection that was aborted would hide the reason.
+	if !late.Stop() && ctx.Err() == nil {
+		return n, errNoAnswer
+	}
 	if len(replies) > 0 {
 		var wrong error
 		if n.master, wrong = masterIn(replies[0].Value, replies[0].Err); wrong != nil {
