@@ -51,7 +51,7 @@ func (c *closing) stopHolders(held []*Lock) (tellAll func()) {
 	began, left := c.l.now(), time.Duration(0)
 	deadline, bounded := c.ctx.Deadline()
 	if bounded {
-		left = time.Until(deadline)
+		left = deadline.Sub(time.UnixMicro(c.l.set.wall()))
 	}
 	slices.SortFunc(held, func(a, b *Lock) int { return cmp.Compare(c.margin(b), c.margin(a)) })
 	now, told, ended := make(chan struct{}), make(chan struct{}), c.ctx.Done()
