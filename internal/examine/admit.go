@@ -21,7 +21,7 @@ const (
 	Failed     Admission = iota // surely not executed
 	Unanswered                  // sent, and not answered by a reply that tells
 	Admitted                    // the node has a marker that lets it vote
-	Marked                      // it had a marker already
+	Marked                      // it had another marker already
 	NoMaster                    // it is a replica
 )
 
@@ -88,10 +88,12 @@ func admission(reply any) Admission {
 	return Unanswered
 }
 
-// admit ends no quarantine (docs/dev/rules.md rule 17).
+// admit ends no quarantine (docs/dev/rules.md rule 17). Another admission may have marked the node meanwhile: then
+// the node is admitted.
 const admit = command.ReadServer + `
 local clock = redis.call('TIME')
-if redis.call('EXISTS', KEYS[1]) == 1 then return {'marked', redis.call('GET', KEYS[1])} end
+local marker = redis.call('GET', KEYS[1])
+if marker and marker ~= head .. 'ok' then return {'marked', marker} end
 if head .. 'ok' ~= ARGV[3] then return redis.error_reply('ERR redlock: not the server that was looked at, or not its run') end
 if clock[1] * 1000000 + clock[2] > tonumber(ARGV[4]) then return redis.error_reply('ERR redlock: the question came too late') end
 redis.call('SET', KEYS[1], head .. 'ok')

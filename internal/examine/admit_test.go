@@ -55,7 +55,7 @@ func TestOnlyTheServerThatWasLookedAtIsAdmittedAndInTime(t *testing.T) {
 		"a hidden run":                  {change: set("run_id", "?"), want: Failed, error: "INFO shows no run_id or master_replid2"},
 		"a replica":                     {change: set("role", "slave"), want: NoMaster},
 		"a quarantine":                  {marker: "q1", want: Marked},
-		"a marker":                      {marker: "ok", want: Marked},
+		"the marker to be written":      {marker: "ok", want: Admitted},
 		"a marker, and a late question": {marker: "q1", left: -time.Hour, want: Marked},
 		"a marker of another run":       {marker: "ok", change: set("run_id", otherID), want: Marked},
 		"another key":                   {marker: "list", want: Failed, error: "WRONGTYPE"},

@@ -186,6 +186,23 @@ func TestAQuarantineThatBeginsDuringAnAdmissionRemains(t *testing.T) {
 	})
 }
 
+func TestTwoAdmissionsAtOnceBothAdmit(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l, other := fl.locker(redlock.WithRestartGuard(admitTTL)), fl.locker(redlock.WithRestartGuard(admitTTL))
+		fl.each(func(m *fakeredis.Master) { m.SetDelay(10 * time.Millisecond) }) // they go step by step
+		second := make(chan error)
+		go func() {
+			_, err := Admit(bg, other)
+			second <- err
+		}()
+		r, err := Admit(bg, l)
+		require.NoError(t, err)
+		require.NoError(t, <-second)
+		require.Equal(t, examine.StateOK, r.Nodes[0].Guard)
+		require.Equal(t, []string{"ok", "ok", "ok"}, fl.markers())
+	})
+}
+
 // An admission command that executes late admits nothing: neither another run nor a node that was
 // emptied since.
 func TestAnAdmissionThatComesLateAdmitsNothing(t *testing.T) {
