@@ -102,6 +102,19 @@ func TestTheDoctorGrantsWhatIsMissingInOneLine(t *testing.T) {
 	require.Equal(t, []string{"app", "default"}, cli.NodeList{URLs: []string{"redis://app:pw@a", "redis://b"}}.Users())
 }
 
+func TestAMasterThatRefusesWritesDoesNotCount(t *testing.T) {
+	t.Parallel()
+	all := masters(t)
+	for _, m := range all[1:] {
+		m.FailWith("SET", "NOREPLICAS Not enough good replicas to write.")
+	}
+	got := invoke(t, nil, "doctor", "--nodes", nodesOf(all))
+	require.Equal(t, cli.ExitFailed, got.status, got)
+	require.Contains(t, got.out, "error    b, c: each refuses writes (NOREPLICAS Not enough good replicas to")
+	require.Contains(t, got.out, "1 of 3 can vote, 2 needed: locks can't be taken\n")
+	fits(t, got.out)
+}
+
 func TestTheDoctorAdmitsNewMastersOnceAndSaysWhyNotAgain(t *testing.T) {
 	t.Parallel()
 	all := masters(t)

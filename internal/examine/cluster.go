@@ -1,6 +1,7 @@
 package examine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -44,7 +45,7 @@ func ofCluster(node string, of node.Servers, each []*Diagnosis, errs []error, wi
 // topologyFindings returns the findings about the whole Cluster.
 func topologyFindings(node string, of node.Servers, replicas int) (all []Finding) {
 	add := func(g Grade, format string, args ...any) {
-		all = append(all, finding(g, command.CodeCluster, node+" "+format, args...))
+		all = append(all, finding(g, command.CodeCluster, "%s %s", node, fmt.Sprintf(format, args...)))
 	}
 	add(Note, "is a Redis Cluster of %d masters, and one vote", len(of.All))
 	if of.Unserved > 0 {

@@ -47,6 +47,8 @@ type Diagnosis struct {
 	MissingRights []string
 	// UnknownCommands are the commands that the server does not know, named as rights are.
 	UnknownCommands []string
+	// Refuses is why the server refuses a write that its user may make ("NOREPLICAS …"). It is empty if it does not.
+	Refuses string
 	// Findings are the conclusions from all this.
 	Findings []Finding
 }
@@ -78,11 +80,14 @@ func count(text string) int {
 	return int(max(0, min(n, math.MaxInt32)))
 }
 
+// Unknown is the Persistence of a node that does not tell it.
+const Unknown = "unknown"
+
 // Persistence describes what the node keeps across a restart.
 func (e *Diagnosis) Persistence() string {
 	switch {
 	case e.Unread != "" || e.Role == "":
-		return "unknown"
+		return Unknown
 	case e.AOF && e.Configured:
 		return "AOF, fsync " + e.Fsync
 	case e.AOF:

@@ -58,6 +58,44 @@ func TestAnExaminationReachesAnUnfitNode(t *testing.T) {
 	}
 }
 
+// A running script has all commands refused, and no right cures that.
+func TestAServerThatIsBusyCantBeExamined(t *testing.T) {
+	const busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
+		m.Hook(func(int64, string, []string) (string, bool) { return "-" + busy, true })
+		require.EqualError(t, why(t, n, time.Second), busy)
+	})
+	for _, denied := range []string{"NOPERM no right to info", "ERR unknown command 'INFO', with args beginning with: "} {
+		onMaster(t, func(m *fakeredis.Master) { m.FailWith("INFO", denied) }, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
+			require.Contains(t, codes(examined(t, n, nil).Findings), "error unreadable", denied)
+		})
+	}
+}
+
+// Its SET is refused before it is executed, whatever the arguments are.
+func TestAMasterThatRefusesWritesIsAnError(t *testing.T) {
+	for refusal, want := range map[string]string{
+		"NOREPLICAS Not enough good replicas to write.":    "n1 refuses writes (NOREPLICAS Not enough good replicas to write.), so",
+		"MISCONF Errors writing to the AOF file: No space": "n1 refuses writes (MISCONF Errors writing to the AOF file: No space), so",
+		"NOPERM No permissions to access a key":            "",
+		"MOVED 1 b:6379":                                   "",
+		"ASK 1 b:6379":                                     "",
+		"ERR unknown command 'SET'":                        "",
+	} {
+		onMaster(t, func(m *fakeredis.Master) { m.FailWith("SET", refusal) }, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
+			e := examined(t, n, nil)
+			if want == "" {
+				require.NotContains(t, codes(e.Findings), "error writes", refusal)
+				return
+			}
+			require.Equal(t, "error writes", codes(e.Findings)[0])
+			require.Contains(t, e.Findings[0].Text, want)
+			m.SetInfo("role", "slave")
+			require.NotContains(t, codes(examined(t, n, nil).Findings), "error writes", "a replica has an error already")
+		})
+	}
+}
+
 func TestAnExaminationChangesNothing(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
 		m.Set("k", "A", longTTL)
@@ -400,7 +438,7 @@ func TestWhatAServerSaysOfItselfIsPrintable(t *testing.T) {
 
 func TestWhatAServerRefusesIsPrintable(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) {
-		m.FailWith("INFO", "ERR "+planted)
+		m.FailWith("INFO", "NOPERM "+planted)
 		m.FailWith("GET", "ERR "+planted)
 	}, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
 		e := examined(t, n, nil)
@@ -408,6 +446,14 @@ func TestWhatAServerRefusesIsPrintable(t *testing.T) {
 			require.Contains(t, text, `\x1b[31m\u202ez`)
 			requireShowable(t, "a refusal", text)
 		}
+	})
+	onMaster(t, func(m *fakeredis.Master) { m.FailWith("INFO", "BUSY "+planted) }, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
+		requireShowable(t, "a refusal of everything", why(t, n, time.Second).Error())
+	})
+	onMaster(t, func(m *fakeredis.Master) { m.FailWith("SET", "MISCONF "+planted) }, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
+		e := examined(t, n, nil)
+		require.Contains(t, e.Findings[0].Text, `\x1b[31m\u202ez`)
+		requireShowable(t, "a refusal to write", e.Findings[0].Text)
 	})
 	found := &Diagnosis{}
 	noteScanDenied(found, errors.New(planted))

@@ -34,6 +34,7 @@ const (
 	codeHistory     = "history"     // the server was a replica before
 	codeRights      = "rights"      // commands that the user may not run
 	codeUnreachable = "unreachable" // no answer
+	codeWrites      = "writes"      // the server refuses them
 	codeSentinels   = "sentinels"   // what the node's Sentinels report
 )
 
@@ -99,6 +100,9 @@ func masterFindings(node string, e *Diagnosis) (all []Finding) {
 		case e.UsedMemory >= e.MaxMemory-e.MaxMemory/10:
 			add(Warning, codeMemory, text)
 		}
+	}
+	if e.Refuses != "" {
+		add(Error, codeWrites, "refuses writes ("+e.Refuses+"), so each acquisition fails there: remove that cause")
 	}
 	// Such a server still votes as long as it accepts writes.
 	if e.AOFFails {
@@ -173,7 +177,7 @@ func sentinelFindings(node, master string, all []node.SentinelAnswer) []Finding 
 	}
 	var found []Finding
 	add := func(g Grade, format string, args ...any) {
-		found = append(found, finding(g, codeSentinels, node+" "+format, args...))
+		found = append(found, finding(g, codeSentinels, "%s %s", node, fmt.Sprintf(format, args...)))
 	}
 	// most is the largest number of Sentinels that one of them knows of, itself included.
 	agree, most := 0, 0

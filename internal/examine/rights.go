@@ -105,6 +105,8 @@ func probe(found *Diagnosis, key string) func(right, name string, args ...any) v
 				missing = "&" + command.FreePrefix + pattern(key)
 			case forbids(err, "key") && !unprefixed(key):
 				missing = "~" + pattern(key)
+			case right == "set" && refuses(err):
+				found.Refuses = err.Error()
 			}
 			if missing != "" && !slices.Contains(found.MissingRights, missing) {
 				found.MissingRights = append(found.MissingRights, missing)
@@ -116,9 +118,18 @@ func probe(found *Diagnosis, key string) func(right, name string, args ...any) v
 
 // isUnknownCommand reports whether the server does not know a command or subcommand, because it is
 // too old or its rename-command setting removed it.
-func isUnknownCommand(err error) bool {
-	text := strings.ToLower(err.Error())
+func isUnknownCommand(err error) bool { return unknown(err.Error()) }
+
+func unknown(text string) bool {
+	text = strings.ToLower(text)
 	return strings.HasPrefix(text, "err unknown command") || strings.HasPrefix(text, "err unknown subcommand")
+}
+
+// refuses reports whether a server refuses a SET with valid arguments, although the user has the right and the
+// key's slot is there. So it refuses that of an acquire, too.
+func refuses(err error) bool {
+	var se *pool.ServerError
+	return errors.As(err, &se) && se.Code != "NOPERM" && se.Code != "MOVED" && se.Code != "ASK"
 }
 
 // unprefixed reports whether lock keys have no prefix in common. Then the user may have rights to

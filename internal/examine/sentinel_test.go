@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/internal/node"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -40,6 +41,12 @@ func TestAnExaminationReportsTheSentinelsAnswers(t *testing.T) {
 		require.Contains(t, all[1], "n1 follows 2 Sentinels, and one of them knows of 3 in all")
 		require.Contains(t, all[2], "n1 follows 2 Sentinels, which tolerate no more failures than 1")
 	})
+}
+
+func TestANodesNameIsNoFormat(t *testing.T) {
+	require.Equal(t, "50%d is m according to 1 of its 1 Sentinels; it does not vote while fewer than 1 agree",
+		sentinelFindings("50%d", "m", []node.SentinelAnswer{{Master: "m"}})[0].Text)
+	require.Equal(t, "50%d is a Redis Cluster of 0 masters, and one vote", topologyFindings("50%d", node.Servers{}, 0)[0].Text)
 }
 
 func TestWhichSentinelsNamedAMasterThatCantBeExaminedIsSaid(t *testing.T) {

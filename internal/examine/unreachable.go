@@ -16,6 +16,7 @@ var cures = []struct{ code, cure string }{
 	{"NOAUTH", "put the user's password into the node's URL: redis://user:password@host, or redis://:password@host for the default user"},
 	{"WRONGPASS", "correct the user and the password in the node's URL, or set them with ACL SETUSER"},
 	{"DENIED", "give the server a password (requirepass or ACL SETUSER), or bind it to the address that its clients use"},
+	{"BUSY", "SCRIPT KILL ends the script, unless it has written"},
 	{"LOADING", "it votes when it has loaded its data"},
 }
 

@@ -77,7 +77,7 @@ func (r *Report) measureSpread() {
 func (r *Report) checkMixture() {
 	var seen []Node
 	for _, n := range r.Nodes {
-		if !n.Answered {
+		if !n.Answered || n.Persistence == examine.Unknown {
 			continue
 		}
 		if seen = append(seen, n); n.Persistence != seen[0].Persistence {

@@ -82,6 +82,34 @@ func TestADiagnosisReportsWhatIsWrongWithEachNodeAndWithAllOfThem(t *testing.T) 
 	})
 }
 
+func TestANodeThatHidesHowItPersistsIsNotComparedWithOthers(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		durable(fl)
+		fl.masters[0].Deny("INFO")
+		_, short := diagnosed(t, fl.locker())
+		require.NotContains(t, short, "warning persistence")
+		fl.masters[2].SetInfo("aof_enabled", "0")
+		r, _ := diagnosed(t, fl.locker())
+		require.Contains(t, r.Findings[0].Text, "(n2: AOF, fsync always; n3: ")
+	})
+}
+
+// A marker that a busy server does not show is none to be deleted.
+func TestABusyNodeGetsNoAdviceAboutItsMarker(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		durable(fl)
+		l := fl.locker(redlock.WithRestartGuard(admitTTL))
+		_, err := Admit(bg, l)
+		require.NoError(t, err)
+		fl.masters[1].Hook(func(int64, string, []string) (string, bool) { return "-BUSY Redis is busy running a script.", true })
+		r, short := diagnosed(t, l)
+		require.Contains(t, short, "n2: error unreachable")
+		require.NotContains(t, short, "n2: error guard")
+		require.Empty(t, r.Nodes[1].Guard)
+		require.Contains(t, r.Nodes[1].Findings[0].Text, "n2 could not be examined: BUSY ")
+	})
+}
+
 // The patterns are those of docs/operations.md: of this Locker's prefix and, with fencing, of its
 // counters.
 func TestADiagnosisNamesThePatternsOfKeysThatAreDenied(t *testing.T) {

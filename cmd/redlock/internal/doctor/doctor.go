@@ -40,9 +40,9 @@ func Subcommand() *cli.Subcommand {
 }
 
 const doctorAbout = `It examines every node and reports whether it is fit to vote: a master, and not a replica,
-Sentinel or member of a Cluster; another server than the others; one that evicts no keys;
-with all rights that are needed. It tries the commands of a lock on each node, on a key
-with --prefix, in ways that change nothing. The columns are
+Sentinel or member of a Cluster; another server than the others; one that evicts no keys
+and accepts writes; with all rights that are needed. It tries the commands of a lock on
+each node, on a key with --prefix, in ways that change nothing. The columns are
   ROLE      master, replica or sentinel
   REDIS     the version
   UP        how long the server has been running
