@@ -12,19 +12,20 @@ import (
 // Acquire acquires the lock, or reports why it could not. SIGINT and the other end signals end the
 // wait.
 func (req *Request) Acquire(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, in cli.Signals, opts ...redlock.LockOption) (*redlock.Lock, error) {
-	ctx, stop := in.Until(ctx)
-	defer stop()
-	lock, err := req.tryThenWait(ctx, c, locker, opts)
-	if err == nil && ctx.Err() != nil { // the signal came too late for Acquire, but in time for this function
-		go func() { _ = lock.Release(ctx) }() // cli.CloseSoon waits for it within cli.CloseTimeout
-		err = context.Cause(ctx)
-	}
+	wait, stop := in.Until(ctx)
+	lock, err := req.tryThenWait(wait, c, locker, opts)
+	stop() // a signal ends this wait, or remains in the queue
 	var sig cli.SignalError
+	signalled := errors.As(context.Cause(wait), &sig)
+	if err == nil && (signalled || ctx.Err() != nil) { // the signal came too late for tryThenWait, but in time for this function
+		go func() { _ = lock.Release(ctx) }() // cli.CloseSoon waits for it within cli.CloseTimeout
+		err = context.Cause(wait)
+	}
 	var qe *redlock.QuorumError
 	switch {
 	case err == nil:
 		return lock, nil
-	case errors.As(context.Cause(ctx), &sig): // also if the answer of the nodes came last
+	case signalled: // also if the answer of the nodes came last
 		c.FailSilently(sig, "the signal "+sig.Error()+" ended the wait")
 		return nil, sig
 	case req.skips(err): // cron would mail any message
