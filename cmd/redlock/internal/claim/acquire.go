@@ -31,11 +31,11 @@ func Acquire() *cli.Subcommand {
 			cli.EndsMisused,
 			cli.EndsForeign,
 			cli.EndsNoQuorum,
-			cli.Ends(cli.ExitSystem, "the claim could not be written, and the lock is released"),
+			cli.Ends(cli.ExitSystem, "the claim could not be written; the lock is released, or expires when --ttl has passed"),
 			cli.Ends(cli.ExitLost, "the lock was acquired, but expired before the claim could be printed"),
 			cli.EndsHeld,
 			cli.EndsUnguarded,
-			cli.Ends(cli.ExitSignal, "signal n ended the wait, and nothing is held"),
+			cli.Ends(cli.ExitSignal, "signal n ended the wait; nothing is held, or it expires when --ttl has passed"),
 		},
 	}
 }
@@ -101,7 +101,9 @@ func acquireFlags(f *pflag.FlagSet) cli.RunFunc {
 func handOut(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, lock *redlock.Lock, in cli.Signals) int {
 	untilAllAnswered(ctx, locker, lock)
 	if sig, ok := in.Pending(); ok {
-		_ = lock.Release(ctx)
+		if err := lock.Release(ctx); err != nil {
+			c.Fail(cli.SignalError{Signal: sig}, "signal %v ended the wait"+unreleased, sig, err)
+		}
 		return cli.ExitSignal + int(sig)
 	}
 	h := newClaimJSON(lock)
@@ -111,13 +113,25 @@ func handOut(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, loc
 		return cli.ExitLost
 	}
 	if err := printClaim(c, h, claim); err != nil {
-		c.Fail(err, "the claim could not be written, so the lock is released")
-		if lock, err := locker.Resume(ctx, claim); err == nil {
-			_ = lock.Release(ctx)
+		if failed := releaseClaim(ctx, locker, claim); failed != nil {
+			c.Fail(err, "the claim could not be written"+unreleased, failed)
+		} else {
+			c.Fail(err, "the claim could not be written, so the lock is released")
 		}
 		return cli.ExitSystem
 	}
 	return cli.ExitOK
+}
+
+// unreleased follows what kept the claim from being printed.
+const unreleased = ", and the release failed, so the lock expires when --ttl has passed: %v"
+
+func releaseClaim(ctx context.Context, locker *redlock.Locker, claim redlock.Claim) error {
+	lock, err := locker.Resume(ctx, claim)
+	if err != nil {
+		return err
+	}
+	return lock.Release(ctx)
 }
 
 // untilAllAnswered waits for the nodes that have not answered yet, at most for cli.AnswerTimeout. A
