@@ -45,4 +45,9 @@ func TestAHolderIsOnAQuorumOrMayBe(t *testing.T) {
 		require.Equal(t, c.ok, ok, c.all)
 		require.Equal(t, c.want, got, c.all)
 	}
+	for range 64 { // in any order of a map
+		got, ok := s.evaluate("", []query.Answer{ben, anna, silent}, 0)
+		require.True(t, ok)
+		require.Equal(t, "anna", got.owner, "the smaller token of a tie")
+	}
 }

@@ -240,7 +240,9 @@ func (s *search) evaluate(key string, all []query.Answer, began clock.Instant) (
 	}
 	l.name = strings.TrimPrefix(key, s.prefix)
 	most := 0
-	for token, all := range untils {
+	// In order: of two tokens on equally many nodes the same one is shown each time, or --watch would see a change.
+	for _, token := range slices.Sorted(maps.Keys(untils)) {
+		all := untils[token]
 		if len(all) <= most {
 			continue
 		}
