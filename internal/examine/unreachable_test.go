@@ -22,7 +22,7 @@ func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
 		{errors.New("pool: AUTH: WRONGPASS invalid pair"), "a could not be examined: pool: AUTH: WRONGPASS invalid pair: correct the user"},
 		{errors.New("DENIED Redis is running in protected mode"), "protected mode: give the server a password"},
 		{errors.New("LOADING Redis is loading the dataset in memory"), "in memory: it votes when"},
-		{errors.New("BUSY Redis is busy running a script."), "a script: SCRIPT KILL ends the script, unless"},
+		{errors.New("BUSY Redis is busy running a script" + "."), "a script: SCRIPT KILL ends the script, unless"},
 		{fmt.Errorf("pool: no connection to redis://b:1/0: %w", syscall.ECONNREFUSED), "a could not be examined: connection refused: no server listens there: start it"},
 		{command.ErrTimeout, "a could not be examined: no answer within 2s: its process may be frozen"},
 		{errors.New("pool: no connection to redis://a:1/0: i/o timeout"), "a could not be examined: no answer within 2s: "},
