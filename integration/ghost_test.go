@@ -234,6 +234,7 @@ func TestAnIdleClientThatMayNotKillConnectionsSendsFewCommands(t *testing.T) {
 	b := startBurst(t, l, 64)
 	for range 20 {
 		b.more(t, 200)
+		await(t, "the third node is connected", func() bool { return pools[2].Stats().Connected == 1 })
 		p.Reset()
 	}
 	b.end()

@@ -129,7 +129,7 @@ func unknown(text string) bool {
 // key's slot is there. So it refuses that of an acquire, too.
 func refuses(err error) bool {
 	var se *pool.ServerError
-	return errors.As(err, &se) && se.Code != "NOPERM" && se.Code != "MOVED" && se.Code != "ASK"
+	return errors.As(err, &se) && !slices.Contains([]string{"NOPERM", "MOVED", "ASK", "CLUSTERDOWN"}, se.Code)
 }
 
 // unprefixed reports whether lock keys have no prefix in common. Then the user may have rights to
