@@ -188,7 +188,7 @@ func TestAScriptIsLoadedBeforeItsFirstUseOnAConnection(t *testing.T) {
 	})
 }
 
-// Only what is in flight at SCRIPT FLUSH fails without the right to send scripts by their text.
+// Only what is in flight at SCRIPT FLUSH fails without the right to send scripts by their text, and the next merged call.
 func TestScriptsThatWereFlushedAreLoadedAgainOnTheSameConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		m.Deny("EVAL")

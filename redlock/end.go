@@ -67,7 +67,7 @@ func (lk *Lock) applyDue() {
 	switch {
 	case due == lease.End:
 		end := lk.loss()
-		if told := lossIn(cause); told != nil && told.end.reason == end.reason && !lk.isShare() {
+		if told := lossIn(cause); told != nil && told.end.sameAs(end) && !lk.isShare() {
 			end = told.end // the stop margin has begun with it
 		}
 		lk.end(lk.lostBy(end), undoByLibrary)

@@ -78,6 +78,11 @@ type lockEnd struct {
 	holder                 atomic.Pointer[HeldError] // nil until they have answered
 }
 
+// sameAs reports whether nothing was learned between two ends of a lock.
+func (e *lockEnd) sameAs(later *lockEnd) bool {
+	return e.reason == later.reason && e.confirmed == later.confirmed && e.over == later.over
+}
+
 // Error describes the lock and what ended it.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("%v: %s: %s", e.sentinel(), quoted(e.Names), e.Why())

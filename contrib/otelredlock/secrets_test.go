@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -106,7 +107,8 @@ func TestNoSpanShowsATokenThatAServerRepeats(t *testing.T) {
 			nodes = append(nodes, n)
 		}
 		spans := tracetest.NewSpanRecorder()
-		hooks, err := otelredlock.New(otelredlock.WithTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans))))
+		hooks, err := otelredlock.New(otelredlock.WithMeterProvider(noop.NewMeterProvider()),
+			otelredlock.WithTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans))))
 		require.NoError(t, err)
 		l, err := redlock.New(nodes, redlock.WithTrace(hooks), redlock.WithClock(clock.Runtime()))
 		require.NoError(t, err)

@@ -114,7 +114,7 @@ func (l *Late) ToEnd(runID string) (end, left []Conn) {
 // execute what it has not executed by now. Otherwise it may do so until twice the TTL from now.
 func (l *Late) Connected(left []Conn, now clock.Instant) {
 	if l.conns == nil {
-		return // cleared since ToEnd: the server is closed or retired
+		return // nothing was lost, or Clear came since ToEnd: the server is closed or retired
 	}
 	clear(l.conns)
 	for _, c := range left {

@@ -66,7 +66,7 @@ func (r *refresher) run(ctx context.Context) {
 		err := r.refresh(ctx)
 		if err == nil {
 			b.Reset()
-			r.failed = 0
+			r.failed = max(0, r.failed-1) // not 0: the members may be as slow the next time
 			// During a reshard every redirect calls for another query. The pause bounds their rate.
 			timer.Wait(r.parts.Settings.Clock, refreshSeldom, ctx.Done())
 			r.waitNextPoll(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
+	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/redlocktest"
 )
 
@@ -19,7 +20,7 @@ import (
 func handedOut(t *testing.T, fails bool, signals ...os.Signal) (int, string) {
 	t.Helper()
 	q := redlocktest.New(t, 3)
-	locker := q.Locker()
+	locker := q.Locker(redlock.WithNodeTimeout(5 * time.Second)) // a busy machine answers late
 	lock, err := locker.TryAcquire(t.Context(), "job", time.Minute)
 	require.NoError(t, err)
 	if fails {

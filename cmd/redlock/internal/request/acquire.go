@@ -14,7 +14,7 @@ import (
 func (req *Request) Acquire(ctx context.Context, c *cli.Invocation, locker *redlock.Locker, in cli.Signals, opts ...redlock.LockOption) (*redlock.Lock, error) {
 	wait, stop := in.Until(ctx)
 	lock, err := req.tryThenWait(wait, c, locker, opts)
-	stop() // a signal ends this wait, or remains in the queue
+	stop() // a signal has ended this wait, or remains in the queue (not where package cli has no queue)
 	var sig cli.SignalError
 	signalled := errors.As(context.Cause(wait), &sig)
 	if err == nil && (signalled || ctx.Err() != nil) { // the signal came too late for tryThenWait, but in time for this function
