@@ -118,10 +118,8 @@ func probe(found *Diagnosis, key string) func(right, name string, args ...any) v
 
 // isUnknownCommand reports whether the server does not know a command or subcommand, because it is
 // too old or its rename-command setting removed it.
-func isUnknownCommand(err error) bool { return unknown(err.Error()) }
-
-func unknown(text string) bool {
-	text = strings.ToLower(text)
+func isUnknownCommand(err error) bool {
+	text := strings.ToLower(err.Error())
 	return strings.HasPrefix(text, "err unknown command") || strings.HasPrefix(text, "err unknown subcommand")
 }
 
