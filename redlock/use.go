@@ -35,7 +35,7 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return lk.endError()
 	}
 	if lk.isShare() {
-		return lk.unlessEnded(lk.keeper().lock().Extend(ctx, ttl))
+		return unlessEnded(lk, lk.keeper().lock().Extend(ctx, ttl))
 	}
 	lk.mu.Lock()
 	x, unsent := lk.extendLocked(ttl, false)
@@ -48,11 +48,11 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		unsent.Settle()
 		err = x.result(ctx)
 	}
-	return lk.unlessEnded(err)
+	return unlessEnded(lk, err)
 }
 
 // unlessEnded returns err, or why the lock has ended meanwhile.
-func (lk *Lock) unlessEnded(err error) error {
+func unlessEnded(lk *Lock, err error) error {
 	if !lk.isHeld() {
 		return lk.endError()
 	}
@@ -90,7 +90,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 		return lk.endError()
 	}
 	if lk.isShare() {
-		return lk.unlessEnded(lk.keeper().lock().Check(ctx))
+		return unlessEnded(lk, lk.keeper().lock().Check(ctx))
 	}
 	s := newSurvey(&lk.hold)
 	s.supports = func(keys []command.KeyState) bool {
@@ -108,7 +108,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 	} else if err := lk.shortenOrEnd(s); err != nil {
 		return err
 	}
-	return lk.unlessEnded(nil)
+	return unlessEnded(lk, nil)
 }
 
 // shortenOrEnd shortens the validity to what the nodes support. If a quorum reports that the token

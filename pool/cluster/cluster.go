@@ -67,11 +67,11 @@ func (cl *clusterNode) End() {
 
 // unassigned returns an error if slots have no master: a lock in one of them could not be acquired, so the node is not
 // healthy as a whole.
-func (cl *clusterNode) unassigned(slots int, why string) error {
+func unassigned(node string, slots int, why string) error {
 	if slots == 0 {
 		return nil
 	}
-	return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, cl.parts.Name, slots, command.Slots, why)
+	return fmt.Errorf("pool: %w: %s: %d of %d slots are unassigned: %s", command.ErrUnfit, node, slots, command.Slots, why)
 }
 
 // masters returns the shards with slots, ordered by address, the number of slots without one, and why these have none.
@@ -114,7 +114,7 @@ func (cl *clusterNode) State(s *node.Stats) (notVoting error) {
 			return err
 		}
 	}
-	return cl.unassigned(unserved, why)
+	return unassigned(cl.parts.Name, unserved, why)
 }
 
 // Subscribe returns a subscription without channels.

@@ -9,7 +9,7 @@ import (
 // pingAll answers a Ping when all masters have, because a lock may be on any of them.
 func pingAll(cl *clusterNode, c *command.Command) error {
 	all, unserved, why := cl.masters()
-	if err := cl.unassigned(unserved, why); err != nil {
+	if err := unassigned(cl.parts.Name, unserved, why); err != nil {
 		return err
 	}
 	// The command itself is never written: the copies below are. If Cancel came first, MarkSent

@@ -27,7 +27,8 @@ func strays() (groups []Group) {
 	for range 2 { // a list may lack a child while another one is reaped: proc_pid_task(5)
 		for _, pid := range children() {
 			group, err := unix.Getpgid(pid) // fails if it has been reaped
-			if err == nil && group != own && !slices.Contains(groups, Group(group)) {
+			// A signal to -1 reaches all processes, and one to -0 the own group: 0 stands for a group of another namespace.
+			if err == nil && group > 1 && group != own && !slices.Contains(groups, Group(group)) {
 				groups = append(groups, Group(group))
 			}
 		}
