@@ -5,6 +5,7 @@ package claim
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ func handedOut(t *testing.T, fails bool, signals ...os.Signal) (int, string) {
 	lock, err := locker.TryAcquire(t.Context(), "job", time.Minute)
 	require.NoError(t, err)
 	if fails {
+		heldEverywhere(t, locker, "job") // on a node that never got the acquire the name is free
 		q.LoseMajority()
 	}
 	in := make(cli.Signals, 1)
@@ -42,6 +44,19 @@ func handedOut(t *testing.T, fails bool, signals ...os.Signal) (int, string) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return status, string(text)
+}
+
+// heldEverywhere waits until every node holds the name.
+func heldEverywhere(t *testing.T, locker *redlock.Locker, name string) {
+	t.Helper()
+	isFree := func(n redlock.NodeStatus) bool { return !n.Held }
+	for {
+		s, err := locker.Inspect(t.Context(), name)
+		require.NoError(t, err)
+		if !slices.ContainsFunc(s.Nodes, isFree) {
+			return
+		}
+	}
 }
 
 func TestALockWhoseReleaseFailedIsNotSaidToBeReleased(t *testing.T) {
