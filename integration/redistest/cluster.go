@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -132,6 +133,7 @@ func (c *Cluster) Owner(t testing.TB, key string) *Node {
 // (Valkey 9), else by [Cluster.Migrate].
 func (c *Cluster) MoveSlot(t testing.TB, key string, to *Node, pause func()) {
 	t.Helper()
+	c.agreed(t)
 	slot := c.slot(t, key)
 	_, err := c.Owner(t, key).Try("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.id(t, to))
 	switch {
@@ -151,6 +153,7 @@ func (c *Cluster) MoveSlot(t testing.TB, key string, to *Node, pause func()) {
 // reshard does. It calls pause between its steps.
 func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 	t.Helper()
+	c.agreed(t)
 	from, slot := c.Owner(t, key), c.slot(t, key)
 	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.id(t, from))
 	pause()
@@ -170,4 +173,33 @@ func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 		n.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", c.id(t, to))
 		pause()
 	}
+}
+
+// agreed waits until all masters have heard of each other's last move. If a master takes a slot before, its claim may
+// get the epoch of an earlier one. The masters then raise one of the two, and if it is that of the old owner, each of
+// both says that the other has the slot, for good.
+func (c *Cluster) agreed(t testing.TB) {
+	t.Helper()
+	await(t, "all masters know the same epochs, one for each", func() bool {
+		first := c.epochs(t, c.Masters[0])
+		distinct := map[string]bool{}
+		for _, epoch := range first {
+			distinct[epoch] = true
+		}
+		return len(distinct) == len(c.Masters) && !slices.ContainsFunc(c.Masters[1:], func(m *Node) bool {
+			return !maps.Equal(first, c.epochs(t, m))
+		})
+	})
+}
+
+// epochs returns the configuration epochs of the masters, as a server knows them.
+func (c *Cluster) epochs(t testing.TB, m *Node) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for line := range strings.Lines(text(m.Do(t, "CLUSTER", "NODES"))) { // ID, address, flags, master, ping, pong, epoch, …
+		if words := strings.Fields(line); strings.Contains(words[2], "master") {
+			all[words[0]] = words[6]
+		}
+	}
+	return all
 }
