@@ -30,13 +30,14 @@
 //     same servers, and [WithLogger] logs what an operator should know.
 //   - Servers that may forget what they acknowledged: [WithRestartGuard], and [WithRepair] with it.
 //   - A resource that can refuse a late holder: [WithFencing], and [Lock.Fence].
-//   - One acquisition: [WithWait] and [WithFailFast] bound the wait, [WithAutoExtend] extends the lock,
-//     [WithMaxHold] and [WithProgress] end a hold that hangs, [WithMinHold] keeps a name after a short job,
+//   - One acquisition: [WithWait] bounds the wait, [WithFailFast] does not wait for nodes, [WithAutoExtend]
+//     extends the lock, [WithMaxHold] and [WithProgress] end a hold that hangs, [WithMinHold] keeps a name after a short job,
 //     and [WithStopMargin] gives work time to stop. [WithDefaults] gives such options to all acquisitions.
 //
 // # Which error
 //
-// Every error matches one of these by [errors.Is], or the cause of the caller's own context:
+// Every error matches an error of this package by [errors.Is], or the cause of the caller's own context.
+// Callers mostly need these:
 //
 //   - [ErrHeld]: another client holds the name, or votes were split. Wait, or skip the work if [HeldBy] names the holder.
 //   - [ErrNoQuorum] and [ErrQuarantined]: too few nodes vote. [QuorumError] has each node's answer. Raise

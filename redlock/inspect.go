@@ -113,9 +113,9 @@ func quorumHolder(res *vote.Ballots, name int) (token string, kept time.Duration
 // Locker is closed, and the cause of ctx if that ends first. Healthy takes one round trip, at most
 // the node timeout.
 //
-// Healthy changes nothing. Under the restart guard only acquisitions start and end a quarantine. On
-// nodes that were never asked for a lock nor admitted, Healthy returns ErrNoQuorum until the first
-// acquisition. A readiness probe must therefore not block the first acquisition.
+// Healthy alone starts no quarantine of the restart guard. On nodes that were never asked for a lock nor
+// admitted, it returns ErrNoQuorum until the first acquisition. A readiness probe must therefore not block
+// the first acquisition.
 func (l *Locker) Healthy(ctx context.Context) error {
 	if l.isClosed() {
 		return ErrClosed

@@ -95,7 +95,7 @@ func WithTrace(t *Trace) Option {
 //     connection was established or closed, also by a server that closes idle ones.
 //
 // A lasting state is logged when it begins and when it ends. The default is no logger; panics of
-// hooks then go to slog.Default.
+// hooks, and that hooks fell behind, then go to slog.Default.
 func WithLogger(l *slog.Logger) Option { return option(func(s *settings) { s.logger = l }) }
 
 // WithDefaults gives every acquisition of the Locker these options. The options of Do and Lead, such as

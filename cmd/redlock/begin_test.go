@@ -105,7 +105,7 @@ func TestTheDoctorBeginsTheGuardAndWaitsUntilAllMastersVote(t *testing.T) {
 	got := invoke(t, envOf(all), begin...)
 	require.Equal(t, cli.ExitOK, got.status, got)
 	require.GreaterOrEqual(t, time.Since(began), 6*time.Second)
-	require.Contains(t, got.err, "quarantined for 6s; clients without the guard are refused from now on")
+	require.Contains(t, got.err, "quarantined for 6s; clients without the guard are refused when they connect")
 	require.Contains(t, got.out, "\nThe guard is in force: clients with --guard 6s can start.\n")
 	require.Regexp(t, `(?m)^✓ c .* ok$`, got.out)
 	for _, marker := range markers(all) {

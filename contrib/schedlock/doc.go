@@ -13,7 +13,7 @@
 //   - The lock remains held for [Job].MinHold after a short job. A process with a late clock then
 //     still finds it held, and does not run the tick again.
 //   - A job that loses its lock gets a cancelled context: see [Jobs.AddGocron] and [Jobs.AddCron].
-//   - A job never runs without its lock. A tick without a quorum of nodes is skipped, and reported.
+//   - A job never starts without its lock. A tick without a quorum of nodes is skipped, and reported.
 //   - A job that panics releases its lock, and the panic continues.
 //
 // A tick runs at most once while no process is late by more than MinHold. A tick whose process

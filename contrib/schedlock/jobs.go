@@ -79,7 +79,7 @@ type Config struct {
 
 var (
 	// ErrMinHold is the error of a tick that came while the lock was still held by the minimum hold
-	// of this process's own last run. No process runs such a tick. If it happens at each tick,
+	// of this process's own last run. Perhaps no process runs such a tick. If it happens at each tick,
 	// Job.MinHold is not shorter than the interval.
 	ErrMinHold = errors.New("schedlock: the job's own minimum hold has not ended")
 

@@ -21,7 +21,7 @@ func run(ctx context.Context) (err error) {
 	locker, err := redlock.Open([]string{"redis://127.0.0.1:7001", "redis://127.0.0.1:7002", "redis://127.0.0.1:7003"},
 		redlock.WithLogger(slog.Default()))
 	if err != nil {
-		return err // a wrong URL or option; Open does not connect
+		return err // a wrong URL or option; Open waits for no connection
 	}
 	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
 

@@ -26,12 +26,13 @@ type Diagnosis struct {
 	UsedMemory int64 // bytes; 0 if it is unknown
 	// The last write to the append-only file, or the last snapshot, failed.
 	AOFFails, SnapshotFails bool
-	// Fsync is appendfsync ("always", "everysec", "no"), and Snapshots reports whether save
-	// points are configured. Configured reports whether the right to CONFIG GET allowed both to
-	// be read.
-	Configured bool
-	Fsync      string
-	Snapshots  bool
+	// Fsync is appendfsync ("always", "everysec", "no"), UnsyncedRewrites reports
+	// no-appendfsync-on-rewrite, and Snapshots whether save points are configured. Configured
+	// reports whether the right to CONFIG GET allowed these to be read.
+	Configured       bool
+	Fsync            string
+	UnsyncedRewrites bool
+	Snapshots        bool
 	// BacklogTTL is repl-backlog-ttl, in seconds. It is empty if it cannot be read.
 	BacklogTTL string
 	// Scanned reports that the keys were scanned. LiveKey is a key with a TTL outside of our own
@@ -88,6 +89,8 @@ func (e *Diagnosis) Persistence() string {
 	switch {
 	case e.Unread != "" || e.Role == "":
 		return Unknown
+	case e.AOF && e.Configured && e.Fsync == "always" && e.UnsyncedRewrites:
+		return "AOF, fsync not in rewrites"
 	case e.AOF && e.Configured:
 		return "AOF, fsync " + e.Fsync
 	case e.AOF:

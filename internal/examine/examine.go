@@ -149,6 +149,7 @@ func readMore(found *Diagnosis) []visit.Call {
 			return nil
 		}},
 		read("appendfsync", func(v string) { found.Fsync = v }),
+		read("no-appendfsync-on-rewrite", func(v string) { found.UnsyncedRewrites = v == "yes" }),
 		read("save", func(v string) { found.Snapshots = v != "" }),
 		read("repl-backlog-ttl", func(v string) { found.BacklogTTL = v }),
 	}

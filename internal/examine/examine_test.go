@@ -250,6 +250,23 @@ func TestWhatCONFIGSaysOfPersistenceIsTakenIn(t *testing.T) {
 	}
 }
 
+func TestAServerThatSyncsNothingInARewriteMayForget(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
+		m.SetInfo("aof_enabled", "1")
+		m.Hook(func(_ int64, cmd string, args []string) (string, bool) {
+			values := map[string]string{"appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}
+			if cmd != "CONFIG" || values[args[1]] == "" {
+				return "", false
+			}
+			return "*2\r\n" + bulk(args[1]) + bulk(values[args[1]]), true
+		})
+		e := examined(t, n, nil)
+		require.Equal(t, "AOF, fsync not in rewrites", e.Persistence())
+		require.Equal(t, []string{"warning persistence"}, codes(e.Findings))
+		require.Contains(t, e.Findings[0].Text, "(no-appendfsync-on-rewrite yes): set it to no, or use the restart guard")
+	})
+}
+
 func TestWithoutTheRightToCONFIGTheFsyncPolicyIsUnknown(t *testing.T) {
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("CONFIG") }, nil, func(t *testing.T, m *fakeredis.Master, n *pool.Node) {
 		require.Equal(t, []string{"warning persistence"}, codes(examined(t, n, nil).Findings))

@@ -164,6 +164,11 @@ func durabilityFinding(node string, e *Diagnosis, g *guard.Settings) []Finding {
 	// With everysec up to a second of grants may be lost.
 	case e.Fsync != "always":
 		text = "may forget the last locks when it crashes (appendfsync " + e.Fsync + "): " + cure
+	case e.UnsyncedRewrites:
+		if g == nil {
+			cure = "set it to no, or use the restart guard"
+		}
+		text = "may forget the last locks when it crashes while it rewrites its file (no-appendfsync-on-rewrite yes): " + cure
 	default:
 		return nil
 	}

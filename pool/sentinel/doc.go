@@ -2,6 +2,9 @@
 // [Config] in the field Kind of a pool.Config, or by a URL with the scheme redis+sentinel or rediss+sentinel.
 //
 //	pool.Config{Kind: &sentinel.Config{Master: "orders", Addresses: []string{"s1:26379", "s2:26379", "s3:26379"}}}
+//
+// Addresses has all Sentinels: a majority of them names the master. redlock.New takes such a node only with
+// redlock.WithRestartGuard.
 package sentinel
 
 // The files of the package.

@@ -28,7 +28,7 @@ func (d *doctorCommand) begin(ctx context.Context, c *cli.Invocation, locker *re
 		return exit
 	}
 	if !allVote(report) {
-		c.Say("the nodes are quarantined for %v; clients without the guard are refused from now on", maxTTL)
+		c.Say("the nodes are quarantined for %v; clients without the guard are refused when they connect", maxTTL)
 		// A lock with a short TTL needs another node timeout than a query of the nodes.
 		client, err := c.Open(nodes, maxTTL, cli.NodeTimeout(beginTTL(maxTTL)), redlock.WithOwner("doctor"))
 		if err != nil {

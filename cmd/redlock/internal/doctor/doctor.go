@@ -66,10 +66,10 @@ quarantine. It scans all keys, which takes a while if there are many.
 
 --begin-guard begins the restart guard on nodes where clients may hold locks. It writes a
 marker to each node, which quarantines it for maxTTL, and waits until all nodes vote.
-From then on they refuse clients without the guard, and no client can acquire a lock
-before the wait is over. Held locks stay held. It refuses if it finds an error. If it was
-ended early, run the same command again: it continues to wait. Other subcommands with
---guard refuse to write the first marker.
+Clients without the guard are refused at their next connection. No client with it can
+acquire a lock before the wait is over. Held locks stay held. It refuses if it finds an
+error. If it was ended early, run the same command again: it continues to wait. Other
+subcommands with --guard refuse to write the first marker.
 
 With --json it prints one object:
   ok               no errors were found
