@@ -22,7 +22,7 @@ import (
 // another restart guard, or ErrClosed. If Acquire returns an error the caller holds nothing, and the
 // library deletes in the background what it has written.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	a := &acquisition{l: l, names: []string{name}, ttl: ttl}
+	a := &acquisition{call: call{l: &l.core, names: []string{name}, ttl: ttl}}
 	return a.acquire(ctx, opts)
 }
 
@@ -38,7 +38,7 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 // holder or the confirmation of a fencing token, may each take one node timeout. If another client
 // clearly holds the lock it takes two round trips.
 func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	a := &acquisition{l: l, names: []string{name}, ttl: ttl, singleAttempt: true}
+	a := &acquisition{call: call{l: &l.core, names: []string{name}, ttl: ttl}, singleAttempt: true}
 	return a.acquire(ctx, opts)
 }
 
@@ -47,13 +47,13 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, ttl time.Duration,
 // There are 1 to 1024 names. If a node is a Redis Cluster, all names must be in one hash slot.
 // Otherwise AcquireAll is like Acquire.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	a := &acquisition{l: l, names: slices.Sorted(slices.Values(names)), ttl: ttl}
+	a := &acquisition{call: call{l: &l.core, names: slices.Sorted(slices.Values(names)), ttl: ttl}}
 	return a.acquire(ctx, opts)
 }
 
 // TryAcquireAll is like AcquireAll but does not wait for a holder: see TryAcquire.
 func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Duration, opts ...LockOption) (*Lock, error) {
-	a := &acquisition{l: l, names: slices.Sorted(slices.Values(names)), ttl: ttl, singleAttempt: true}
+	a := &acquisition{call: call{l: &l.core, names: slices.Sorted(slices.Values(names)), ttl: ttl}, singleAttempt: true}
 	return a.acquire(ctx, opts)
 }
 
@@ -77,7 +77,7 @@ func (l *Locker) TryAcquireAll(ctx context.Context, names []string, ttl time.Dur
 // The Locker must have the nodes and the key prefix of the Locker that acquired the lock. The
 // options are those of an acquisition, except WithMinHold and WithShared.
 func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*Lock, error) {
-	a := &acquisition{l: l, names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL, caller: ctx, parent: heldWithin(ctx)}
+	a := &acquisition{call: call{l: &l.core, names: slices.Sorted(slices.Values(claim.Names)), ttl: claim.TTL, caller: ctx, parent: heldWithin(ctx)}}
 	if l.isClosed() {
 		return nil, closedError(a.names)
 	}
@@ -97,11 +97,11 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 		lk.args.SetCounters(l.set.clustered)
 	}
 	lk.keys.resumed = true
-	if err := l.registry.add(lk); err != nil {
+	if err := l.registry.add(&lk.hold); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
 	if err := lk.resume(ctx); err != nil {
-		l.registry.remove(lk)
+		l.registry.remove(&lk.hold)
 		return nil, err
 	}
 	if l.isClosed() { // resumed while Close listed the held locks

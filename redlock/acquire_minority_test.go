@@ -184,7 +184,7 @@ func TestATieIsARefusal(t *testing.T) {
 				m.Set("a", "x", time.Minute)
 			}
 			require.Zero(t, elapsed(func() {
-				_, err := lose(&acquisition{l: l, names: []string{"a"}, ttl: time.Minute})
+				_, err := lose(&acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: time.Minute}})
 				require.ErrorIs(t, err, ErrHeld)
 			}))
 			require.LessOrEqual(t, elapsed(func() {

@@ -19,23 +19,13 @@ import (
 // waiting.Contender. One goroutine uses it. While it waits, that of a release calls NewAttempt, and that of a call which
 // gives up calls Inherits.
 type acquisition struct {
-	l             *Locker
-	names         []string // sorted
-	ttl           time.Duration
-	opts          lockSettings
-	singleAttempt bool            // TryAcquire
-	boundToCaller bool            // the lock's context ends with the caller's
-	leads         bool            // Lead
-	caller        context.Context // of the call, and the parent of the lock's context
-	parent        heldContext     // of the caller's context; may be nil
+	call
+	singleAttempt bool // TryAcquire
 
-	began     clock.Instant // the call, if a trace or a log needs it
-	failures  int           // attempts that failed
-	waits     bool          // it has waited, and is counted in Locker.waits
-	waiter    waiting.Waiter
-	sightings verdict.Sightings
-	patient   bool  // attempts wait for distant nodes in a tie: a key stays on a node, so not only contenders have split the votes
-	last      error // error of the last attempt
+	began    clock.Instant // the call, if a trace or a log needs it
+	failures int           // attempts that failed
+	waits    bool          // it has waited, and is counted in core.waits
+	last     error         // error of the last attempt
 }
 
 func (a *acquisition) acquire(ctx context.Context, opts []LockOption) (*Lock, error) {
@@ -58,7 +48,7 @@ func (a *acquisition) acquire(ctx context.Context, opts []LockOption) (*Lock, er
 	}
 	switch {
 	case shares && all:
-		return newShare(a, holder)
+		return newShare(&a.call, holder)
 	case shares:
 		return nil, fmt.Errorf("%w: %s in part: a share needs a lock on all names", ErrAlreadyHeld, quoted(a.names))
 	case holder != nil:
@@ -77,8 +67,6 @@ func (a *acquisition) acquire(ctx context.Context, opts []LockOption) (*Lock, er
 	return lk, err
 }
 
-func closedError(names []string) error { return fmt.Errorf("%w: %s", ErrClosed, quoted(names)) }
-
 // check rejects arguments that are out of bounds, before anything is sent.
 func (a *acquisition) check(ctx context.Context) error {
 	if err := joinInvalid(a.l.set.checkLock(a.ttl, &a.opts), a.l.set.checkNames(a.names)); err != nil {
@@ -89,9 +77,6 @@ func (a *acquisition) check(ctx context.Context) error {
 	}
 	return nil
 }
-
-// errNoAttempt is the reason in the error of a call whose context ended before anything was sent.
-var errNoAttempt = errors.New("no attempt was made")
 
 // acquireWithin makes attempts within the bound of WithWait, if there is one. The context that ends
 // the wait is no parent of the lock's.
@@ -231,14 +216,6 @@ func (a *acquisition) queuedBehind() error {
 	}
 }
 
-// holderHere returns the lock of this Locker that holds one of the names, or nil.
-func (a *acquisition) holderHere() *Lock {
-	if h := a.l.waiting.Holder(a.names); h != nil {
-		return h.Owner.(*Lock)
-	}
-	return nil
-}
-
 // quarantineDelay returns how long to pause when quarantines leave no quorum. It is at most a
 // second, so that an admission is noticed soon.
 func quarantineDelay(err error) time.Duration {
@@ -248,9 +225,6 @@ func quarantineDelay(err error) time.Duration {
 	}
 	return min(qe.QuarantinedFor()+quarantineSlack, time.Second)
 }
-
-// quarantineSlack is how long after a quarantine's end the next attempt is made.
-const quarantineSlack = 5 * time.Millisecond
 
 // NewAttempt makes an attempt for a handoff. It implements waiting.Contender.
 func (a *acquisition) NewAttempt() *vote.Round {
@@ -327,13 +301,6 @@ func (a *acquisition) Polled(until []clock.Instant, stillHeld bool) {
 		}
 	}
 	a.last = &fresh
-}
-
-// with returns the error with another remaining time. A hook may be reading the old one.
-func (e *HeldError) with(remaining time.Duration) *HeldError {
-	changed := *e
-	changed.Remaining = remaining
-	return &changed
 }
 
 // trace completes an event of the call, and reports it.

@@ -2,13 +2,103 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
+	"github.com/quorumlock/go-redlock/internal/waiting"
 )
+
+// call is what a call of an Acquire method asks for, and what its attempts have seen.
+type call struct {
+	l             *core
+	names         []string // sorted
+	ttl           time.Duration
+	opts          lockSettings
+	boundToCaller bool            // the lock's context ends with the caller's
+	leads         bool            // Lead
+	caller        context.Context // of the call, and the parent of the lock's context
+	parent        heldContext     // of the caller's context; may be nil
+
+	waiter    waiting.Waiter
+	sightings verdict.Sightings
+	patient   bool // attempts wait for distant nodes in a tie: a key stays on a node, so not only contenders have split the votes
+}
+
+// newAttempt makes an attempt that is ready to be submitted.
+func (a *call) newAttempt() (*Lock, error) {
+	start := a.l.now() // before the first send (docs/dev/hazards.md H5)
+	lk := a.newLock(command.NewToken(a.l.set.owner))
+	if err := a.l.registry.add(&lk.hold); err != nil {
+		return nil, err
+	}
+	lk.holder.Began = start
+	r := a.l.group.New(&noEvents, lk, lk.holder.Names)
+	attempt{a, lk}.fill(&r.Request)
+	r.Start = start
+	r.Request.NotAfter = quorum.Until(start, lk.opts.ttl, a.l.set.drift)
+	r.Patient, r.Timer = a.patient, &lk.timer
+	r.Arm(a.l.set.timeout(a.ttl))
+	lk.keys.acquire = r
+	a.l.group.NoteBegan(r)
+	return lk, nil
+}
+
+// newLock makes a Lock. It is the hot path, so it makes few allocations.
+func (a *call) newLock(token string) *Lock {
+	ttl := max(a.ttl, a.opts.minHold)
+	lk := &Lock{hold: hold{l: a.l}}
+	lk.opts = holdOptions{
+		ttl: ttl, minHold: a.opts.minHold, asyncRelease: a.opts.asyncRelease,
+		boundToCaller: a.boundToCaller, leads: a.leads,
+	}
+	lk.family.acquiredUnder = a.parent
+	lk.caller, lk.keys.longest = a.caller, ttl
+	lk.lease.Terms = a.l.set.leaseTerms(ttl, &a.opts)
+	lk.holder.Names, lk.holder.Owner = a.names, lk
+	lk.args.Set(a.l.set.keys(lk.holder.Names), token)
+	lk.args.UnderGuard = a.l.set.guarded
+	return lk
+}
+
+// newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
+// options of WithDefaults do not apply: some are not possible for a share.
+func newShare(a *call, lk *Lock) (*Lock, error) {
+	root := lk.keeper().lock()
+	switch {
+	case a.ttl > root.opts.ttl:
+		return nil, invalid("share with a TTL of %v of a lock with %v", a.ttl, root.opts.ttl)
+	case lk.l.set.fencing && root.fence == 0:
+		return nil, invalid("share with fencing of a lock that was resumed without a fence")
+	case a.opts.minHold > 0 || a.opts.stopMargin > 0 || a.opts.progress > 0:
+		return nil, invalid("WithMinHold, WithStopMargin and WithProgress cannot be given for a share")
+	}
+	s := a.newLock(root.Token())
+	s.outer, s.opts.ttl, s.fence = &lk.hold, root.opts.ttl, root.fence
+	s.lease.Terms.AutoExtend = false // the lock is extended, and the share with it
+	now := lk.l.now()
+	s.holder.Began = now
+	lk.mu.Lock()
+	held := lk.lease.Held()
+	if held {
+		lk.family.add(s)
+	}
+	lk.mu.Unlock()
+	if !held {
+		return nil, lk.endError()
+	}
+	s.markHeld(noDeadline, now)
+	if !lk.isHeld() {
+		s.end(lk.endCause(), keepKeys) // the lock ended while the share was made
+		return nil, lk.endError()
+	}
+	return s, nil
+}
 
 // attempt sends one request to all nodes, with a new token (docs/dev/hazards.md H3), or finishes an
 // attempt that was handed off. If the attempt fails it undoes what the attempt may have written,
@@ -24,10 +114,10 @@ func (a *acquisition) attempt(ctx context.Context, begun *vote.Round) (*Lock, ve
 		}
 		lk.keys.acquire.Send(nil).Settle()
 	}
-	if decided, lost := (attempt{a, lk}).finish(ctx); lost != nil {
+	if decided, lost := (attempt{&a.call, lk}).finish(ctx); lost != nil {
 		a.failures++
 		seen, lost := a.describeHolders(ctx, lk, lost)
-		a.l.reporter.attempt(&lk.hold, lost, decided, 0)
+		a.l.reporter.attempt(lk.subject(), lost, decided, 0, lk.keys.confirmed)
 		seen.Took = decided.Sub(lk.holder.Began)
 		a.patient = seen.Oldest > vote.TieTimeout(0)
 		return nil, seen, lost
@@ -41,7 +131,7 @@ func (a *acquisition) attempt(ctx context.Context, begun *vote.Round) (*Lock, ve
 
 // attempt is one request to all nodes for a lock, with a token of its own, and its outcome.
 type attempt struct {
-	*acquisition
+	*call
 	lk *Lock
 }
 
@@ -63,7 +153,7 @@ func (a attempt) finish(ctx context.Context) (decided clock.Instant, err error) 
 	}
 	a.l.group.NoteDecided(a.lk.keys.acquire, until, a.lk.fence)
 	a.l.waiting.Acquired(&a.lk.holder, &a.waiter) // before markHeld: from there on a timer may end the hold, and Ended must find it
-	a.l.reporter.attempt(&a.lk.hold, nil, now, until.Sub(now))
+	a.l.reporter.attempt(a.lk.subject(), nil, now, until.Sub(now), a.lk.keys.confirmed)
 	a.lk.markHeld(until, now)
 	return now, nil
 }
@@ -102,38 +192,55 @@ func (a attempt) checkWon(ctx context.Context, until, now clock.Instant) error {
 	return nil
 }
 
-// newAttempt makes an attempt that is ready to be submitted.
-func (a *acquisition) newAttempt() (*Lock, error) {
-	start := a.l.now() // before the first send (docs/dev/hazards.md H5)
-	lk := a.newLock(command.NewToken(a.l.set.owner))
-	if err := a.l.registry.add(lk); err != nil {
-		return nil, err
+// resolveFence determines the fence of an attempt that a majority granted. If the majority's
+// counters differ, the nodes that granted are asked to raise them, each only while it still holds
+// our token (docs/dev/rules.md rule 12). The validity is checked again afterwards (docs/dev/hazards.md
+// H94).
+func (a attempt) resolveFence(ctx context.Context, until clock.Instant) error {
+	var few [9]int64
+	counted := few[:0]
+	a.lk.keys.acquire.View(func(s *vote.Ballots) { counted = s.AppendFences(counted) })
+	fence, agreed := quorum.Fence(counted, quorum.Majority(len(counted)))
+	a.lk.fence = fence
+	if agreed {
+		return nil
 	}
-	lk.holder.Began = start
-	r := a.l.group.New(&noEvents, lk, lk.holder.Names)
-	attempt{a, lk}.fill(&r.Request)
-	r.Start = start
-	r.Request.NotAfter = quorum.Until(start, lk.opts.ttl, a.l.set.drift)
-	r.Patient, r.Timer = a.patient, &lk.timer
-	r.Arm(a.l.set.timeout(a.ttl))
-	lk.keys.acquire = r
-	a.l.group.NoteBegan(r)
-	return lk, nil
+	a.lk.keys.confirmed = true
+	return a.confirm(ctx, until, slices.Clone(counted))
 }
 
-// newLock makes a Lock. It is the hot path, so it makes few allocations.
-func (a *acquisition) newLock(token string) *Lock {
-	ttl := max(a.ttl, a.opts.minHold)
-	lk := &Lock{hold: hold{l: a.l}}
-	lk.opts = holdOptions{
-		ttl: ttl, minHold: a.opts.minHold, asyncRelease: a.opts.asyncRelease,
-		boundToCaller: a.boundToCaller, leads: a.leads,
+// confirm asks the nodes that granted with a smaller count to raise their counters.
+func (a attempt) confirm(ctx context.Context, until clock.Instant, counted []int64) error {
+	r := a.l.group.New(&noEvents, nil, a.names)
+	command.NewConfirm(&r.Request, &a.lk.args, a.lk.fence)
+	r.Start = a.l.now()
+	r.Request.NotAfter = until
+	r.Arm(a.l.set.timeout(a.lk.opts.ttl))
+	a.l.group.NoteBegan(r)
+	r.Send(func(node int) (command.Reply, bool) {
+		switch counted[node] {
+		case a.lk.fence:
+			return command.Reply{Outcome: command.Granted, NotSent: true}, true
+		case 0:
+			return command.Reply{Outcome: command.Failed, NotSent: true, Err: errNoGrant}, true
+		}
+		return command.Reply{}, false
+	}).Settle()
+	in := r.Wait(ctx.Done())
+	err := a.checkWon(ctx, until, a.l.now())
+	if !r.Won() && (in || err == nil) { // a context may have ended and not say so yet
+		return withOp("acquire", votesError(r, confirmReason(r)))
 	}
-	lk.family.acquiredUnder = a.parent
-	lk.caller, lk.keys.longest = a.caller, ttl
-	lk.lease.Terms = a.l.set.leaseTerms(ttl, &a.opts)
-	lk.holder.Names, lk.holder.Owner = a.names, lk
-	lk.args.Set(a.l.set.keys(lk.holder.Names), token)
-	lk.args.UnderGuard = a.l.set.guarded
-	return lk
+	return err
 }
+
+// confirmReason returns ErrTooLate if nodes refused the confirmation: they have lost the key.
+func confirmReason(r *vote.Round) error {
+	if errors.Is(lossError(r).Reason, ErrHeld) {
+		return ErrTooLate
+	}
+	return ErrNoQuorum
+}
+
+// errNoGrant is the error in the votes of nodes that a confirmation does not concern.
+var errNoGrant = errors.New("did not grant")

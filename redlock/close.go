@@ -16,7 +16,7 @@ import (
 
 // closing is one call of Close. Nothing is acquired any more when it begins.
 type closing struct {
-	l     *Locker
+	l     *core
 	ctx   context.Context
 	began clock.Instant
 	grace time.Duration // how long deletions are awaited if the context had ended before the call
@@ -27,10 +27,10 @@ type closing struct {
 
 // await tells the holders to stop, and waits for their locks, for deletions and for the log.
 func (c *closing) await() {
-	held := slices.DeleteFunc(c.l.registry.all(), func(lk *Lock) bool { return !lk.isHeld() })
-	for _, lk := range held {
-		if lk.opts.leads {
-			lk.cancelContext(ErrClosed)
+	held := slices.DeleteFunc(c.l.registry.all(), func(h *hold) bool { return !h.lock().isHeld() })
+	for _, h := range held {
+		if h.opts.leads {
+			h.lock().cancelContext(ErrClosed)
 		}
 	}
 	tellAll := c.stopHolders(held)
@@ -47,23 +47,23 @@ func (c *closing) await() {
 
 // stopHolders begins to tell the holders to stop, each in time before the deadline of the context, and all when that
 // ends. What it returns tells those that were not told, and waits until all are.
-func (c *closing) stopHolders(held []*Lock) (tellAll func()) {
+func (c *closing) stopHolders(held []*hold) (tellAll func()) {
 	began, left := c.l.now(), time.Duration(0)
 	deadline, bounded := c.ctx.Deadline()
 	if bounded {
 		left = deadline.Sub(time.UnixMicro(c.l.set.wall()))
 	}
-	slices.SortFunc(held, func(a, b *Lock) int { return cmp.Compare(c.margin(b), c.margin(a)) })
+	slices.SortFunc(held, func(a, b *hold) int { return cmp.Compare(c.margin(b), c.margin(a)) })
 	now, told, ended := make(chan struct{}), make(chan struct{}), c.ctx.Done()
 	go func() {
 		defer close(told)
-		for _, lk := range held {
-			at := began.Add(left - min(c.margin(lk), left/4))
+		for _, h := range held {
+			at := began.Add(left - min(c.margin(h), left/4))
 			if !bounded {
 				at = noDeadline
 			}
 			awaitUntil(c.l.set.clock, at, ended, now)
-			c.stop(lk)
+			c.stop(h)
 		}
 	}()
 	return func() {
@@ -73,12 +73,13 @@ func (c *closing) stopHolders(held []*Lock) (tellAll func()) {
 }
 
 // margin returns how long before the deadline a holder is told to stop.
-func (c *closing) margin(lk *Lock) time.Duration {
-	return max(c.l.set.timeout(lk.opts.ttl), lk.lease.Terms.StopMargin)
+func (c *closing) margin(h *hold) time.Duration {
+	return max(c.l.set.timeout(h.opts.ttl), h.lease.Terms.StopMargin)
 }
 
 // stop ends the context of a lock that is still held, and its extensions: Close gives it up.
-func (c *closing) stop(lk *Lock) {
+func (c *closing) stop(h *hold) {
+	lk := h.lock()
 	if !lk.isHeld() {
 		return // it has a cause of its own
 	}
@@ -91,12 +92,12 @@ func (c *closing) stop(lk *Lock) {
 
 // awaitEnds waits until the locks have ended, and their undos are answered or Close waits for them no longer.
 // It returns false if end is closed before.
-func (c *closing) awaitEnds(locks []*Lock, end <-chan struct{}) bool {
-	for _, lk := range locks {
-		for change, left := c.l.registry.next(lk); left; change, left = c.l.registry.next(lk) {
-			switch until := c.awaitedUntil(lk); {
+func (c *closing) awaitEnds(locks []*hold, end <-chan struct{}) bool {
+	for _, h := range locks {
+		for change, left := c.l.registry.next(h); left; change, left = c.l.registry.next(h) {
+			switch until := c.awaitedUntil(h); {
 			case !c.l.now().Before(until):
-				c.l.registry.giveUp(lk, c.l.now())
+				c.l.registry.giveUp(h, c.l.now())
 			case isOver(end):
 				return false
 			default:
@@ -111,15 +112,15 @@ func (c *closing) awaitEnds(locks []*Lock, end <-chan struct{}) bool {
 // to answer on a new connection: the nodes themselves notice a failure only when a connection ends or a dial
 // fails, and a frozen server keeps both open for seconds. If the keys may block a quorum for other clients,
 // Close waits on until a quorum has confirmed the release or the keys have expired.
-func (c *closing) awaitedUntil(lk *Lock) clock.Instant {
-	undo := lk.keys.undo.Load()
+func (c *closing) awaitedUntil(h *hold) clock.Instant {
+	undo := h.keys.undo.Load()
 	if undo == nil || !undo.Decided() { // the node timeout bounds the decision
 		return noDeadline
 	}
 	var confirmed bool
 	undo.View(func(s *vote.Ballots) { confirmed = s.Confirmed() })
 	at, now := undo.Start.Add(recovery(c.l.nodes)), c.l.now()
-	if !now.Before(at) && lk.wasHeld() && !confirmed {
+	if !now.Before(at) && h.wasHeld() && !confirmed {
 		at = now.Add(time.Second)
 	}
 	return min(undo.Request.NotAfter, at)
@@ -129,7 +130,7 @@ func (c *closing) awaitedUntil(lk *Lock) clock.Instant {
 func (c *closing) awaitUndos() bool {
 	over, stop := timer.After(c.l.set.clock, c.grace)
 	defer stop()
-	return c.awaitEnds(slices.DeleteFunc(c.l.registry.all(), (*Lock).isHeld), over)
+	return c.awaitEnds(slices.DeleteFunc(c.l.registry.all(), func(h *hold) bool { return h.lock().isHeld() }), over)
 }
 
 // awaitUntil waits until an instant, or until one of the channels is closed.
@@ -172,21 +173,21 @@ func (c *closing) result(cause error) (err error) {
 func (c *closing) leftovers() (held []string, err error) {
 	l := c.l
 	now, left := l.now(), l.registry.leftover()
-	for _, lk := range l.registry.all() {
-		undo := lk.keys.undo.Load()
+	for _, h := range l.registry.all() {
+		undo := h.keys.undo.Load()
 		switch {
-		case lk.isHeld():
-			held = append(held, lk.holder.Names...)
-		case !l.registry.has(lk):
+		case h.lock().isHeld():
+			held = append(held, h.holder.Names...)
+		case !l.registry.has(h):
 		case undo != nil && undo.Decided():
 			left.add(undo.Request.NotAfter, now)
-		case errors.Is(lk.endCause(), ErrDetached): // its keys are kept
+		case errors.Is(h.endCause(), ErrDetached): // its keys are kept
 		default: // its undo may be in submission
-			lk.mu.Lock()
-			if !lk.keys.resumed || !lk.lease.Acquiring() { // an unfinished Resume has written nothing
-				left.add(now.Add(lk.keys.longest), now)
+			h.mu.Lock()
+			if !h.keys.resumed || !h.lease.Acquiring() { // an unfinished Resume has written nothing
+				left.add(now.Add(h.keys.longest), now)
 			}
-			lk.mu.Unlock()
+			h.mu.Unlock()
 		}
 	}
 	if left.locks == 0 || !now.Before(left.until) {

@@ -226,9 +226,9 @@ func TestALockThatIsGivenUpWhileCloseEndsIsCounted(t *testing.T) {
 		require.True(t, l.registry.finish())
 		c.gate(2) // it has listed the locks, and asks whether this one is held
 		left := make(chan error, 1)
-		go func() { left <- second((&closing{l: l}).leftovers()) }()
+		go func() { left <- second((&closing{l: &l.core}).leftovers()) }()
 		<-c.reached
-		l.registry.giveUp(k, l.now())
+		l.registry.giveUp(&k.hold, l.now())
 		close(c.open)
 		require.ErrorContains(t, <-left, "locks: 1, within ")
 		answerLate()
@@ -580,8 +580,8 @@ func TestAnAnsweredUndoLeavesNoKeys(t *testing.T) {
 		k := take(t, l, "a", time.Minute)
 		require.NoError(t, k.Release(bg))
 		fl.answered()
-		l.registry.giveUp(k, l.now())
-		require.NoError(t, second((&closing{l: l}).leftovers()))
+		l.registry.giveUp(&k.hold, l.now())
+		require.NoError(t, second((&closing{l: &l.core}).leftovers()))
 	})
 }
 

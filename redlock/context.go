@@ -3,23 +3,8 @@ package redlock
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 )
-
-// lockContext is the context of a lock, made on first use.
-type lockContext struct {
-	own   *leaseContext // nil before the first use
-	cause error         // why the context ended; set no later than Lock.cause
-}
-
-// endLocked returns the cause of the end, which is the first one.
-func (c *lockContext) endLocked(cause error) error {
-	if c.cause == nil {
-		c.cause = cause
-	}
-	return c.cause
-}
 
 // leaseContext is a lock's context: a cancel context whose Err and Value first call applyDue. It
 // therefore reports the end of the lock after a suspend, even if no timer has run yet. Done and the
@@ -102,7 +87,7 @@ func (c *leaseContext) GoString() string { return c.String() }
 func (lk *Lock) Context() context.Context {
 	lk.applyDue()
 	lk.mu.Lock()
-	ctx := lk.ctx.own
+	ctx := lk.ctx
 	lk.mu.Unlock()
 	if ctx != nil {
 		return ctx
@@ -118,10 +103,10 @@ func (lk *Lock) contextWithin(parent context.Context) context.Context {
 	inner, cancel := context.WithCancelCause(parent)
 	made := &leaseContext{Context: inner, lock: lk, cancel: cancel}
 	lk.mu.Lock()
-	if lk.ctx.own == nil {
-		lk.ctx.own = made
+	if lk.ctx == nil {
+		lk.ctx = made
 	}
-	own, cause := lk.ctx.own, lk.ctx.cause
+	own, cause := lk.ctx, lk.stopped
 	lk.mu.Unlock()
 	switch {
 	case own != made: // another goroutine was faster
@@ -130,13 +115,6 @@ func (lk *Lock) contextWithin(parent context.Context) context.Context {
 		own.end(cause)
 	}
 	return own
-}
-
-// contextCause returns why the lock's context has ended, or nil. It does not know of a caller's context.
-func (lk *Lock) contextCause() error {
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
-	return lk.ctx.cause
 }
 
 // FromContext returns the lock whose context ctx is, or derives from: the innermost one if there are
@@ -150,33 +128,6 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 		})
 	}
 	return innermost, innermost != nil
-}
-
-// Bind returns a context that ends with ctx or with the lock, whichever ends first. Its cause is that
-// of the one that ended. It has the values and the deadline of ctx, and belongs to the lock, as for
-// FromContext. It is for a caller of Acquire whose work already has a context. The caller calls the
-// CancelFunc when the work is done, and need not if ctx ends.
-//
-// It ends with the lock as Lock.Context does: before the lock's keys are undone. Err and context.Cause
-// report the end also right after a suspend. The context may be bound to further locks. Their names are
-// then held as well: an acquisition with it returns ErrAlreadyHeld for each of them.
-func (lk *Lock) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	link, unlink := context.WithCancel(ctx) // the end of the lock must call nothing of ctx: see contextWithin
-	inner, cancel := context.WithCancelCause(link)
-	c := &boundContext{Context: inner, lock: lk, outer: heldWithin(ctx), cancel: cancel}
-	lk.Context() // makes it
-	lk.mu.Lock()
-	own := lk.ctx.own
-	lk.mu.Unlock()
-	own.bound.add(c, own)
-	stop := context.AfterFunc(link, func() { own.bound.remove(c) })
-	c.applyEnd() // in Do the lock's context may have ended with that of the caller
-	return c, func() {
-		stop()
-		own.bound.remove(c)
-		cancel(nil)
-		unlink()
-	}
 }
 
 // heldKey is the context key of the innermost heldContext that a context is, or derives from.
@@ -201,7 +152,7 @@ func heldWithin(ctx context.Context) heldContext {
 // holderWithin returns the lock that a context belongs to and that holds some of the names, or nil. all
 // reports whether it holds them all. A caller that waits for such a lock would wait forever. Granting the
 // name silently would let two goroutines under one lock both enter (docs/dev/hazards.md H109).
-func holderWithin(l *Locker, c heldContext, names []string) (holder *Lock, all bool) {
+func holderWithin(l *core, c heldContext, names []string) (holder *Lock, all bool) {
 	c.eachLock(func(lk *Lock) bool {
 		if lk.l != l {
 			return false
@@ -225,61 +176,4 @@ func overlap(held, names []string) (some, all bool) {
 		}
 	}
 	return n > 0, n == len(names)
-}
-
-// boundContexts are the contexts that are bound to a lock's context. There may be very many: each step
-// but end costs the same for any number.
-type boundContexts struct {
-	mu    sync.Mutex // guards what follows
-	open  map[*boundContext]struct{}
-	cause error         // why they end; nil before
-	ended chan struct{} // closed when all have ended; nil if there was none
-}
-
-// add adds a context, and ends it if the others have ended.
-func (b *boundContexts) add(c *boundContext, own *leaseContext) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cause != nil {
-		c.cancel(b.cause)
-		return
-	}
-	if b.open == nil {
-		b.open = make(map[*boundContext]struct{})
-		// In Do, the lock's context may also end with that of the caller, without the lock.
-		context.AfterFunc(own.Context, func() { b.end(context.Cause(own.Context)) })
-	}
-	b.open[c] = struct{}{}
-}
-
-func (b *boundContexts) remove(c *boundContext) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
-}
-
-// end ends all contexts. Two goroutines may end a lock at the same time. Each goes on to undo the keys,
-// so the second one waits here until the first has ended all contexts.
-func (b *boundContexts) end(cause error) {
-	b.mu.Lock()
-	first := b.cause == nil
-	if first {
-		b.cause = cause
-		if b.open != nil {
-			b.ended = make(chan struct{})
-		}
-	}
-	all, ended := b.open, b.ended
-	b.open = nil
-	b.mu.Unlock()
-	switch {
-	case ended == nil:
-	case !first:
-		<-ended
-	default:
-		for c := range all {
-			c.cancel(cause)
-		}
-		close(ended)
-	}
 }

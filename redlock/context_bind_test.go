@@ -87,9 +87,9 @@ func TestABoundContextThatWasReleasedIsForgotten(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		_, release := k.Bind(bg)
-		require.Len(t, k.ctx.own.bound.open, 1)
+		require.Len(t, k.ctx.bound.open, 1)
 		release()
-		require.Empty(t, k.ctx.own.bound.open)
+		require.Empty(t, k.ctx.bound.open)
 	})
 }
 
@@ -114,14 +114,14 @@ func TestABoundContextThatEndedWithItsParentIsForgotten(t *testing.T) {
 		k := take(t, fl.locker(), "a", 10*time.Second)
 		given, cancel := context.WithCancel(bg)
 		_, _ = k.Bind(given)
-		require.Len(t, k.ctx.own.bound.open, 1)
+		require.Len(t, k.ctx.bound.open, 1)
 		cancel()
 		synctest.Wait()
-		require.Empty(t, k.ctx.own.bound.open)
+		require.Empty(t, k.ctx.bound.open)
 		ctx, _ := k.Bind(given)
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
 		synctest.Wait()
-		require.Empty(t, k.ctx.own.bound.open, "the parent had ended before")
+		require.Empty(t, k.ctx.bound.open, "the parent had ended before")
 		require.NoError(t, k.Release(bg))
 	})
 }

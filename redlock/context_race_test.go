@@ -62,13 +62,13 @@ func TestContextIsMadeWhileTheLockItIsDerivedFromEnds(t *testing.T) {
 			return l.TryAcquire(ctx, "a", ttl, WithShared())
 		},
 		"a share in Do": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return (&acquisition{l: l, names: []string{"a"}, ttl: ttl, boundToCaller: true}).acquire(ctx, []LockOption{WithShared()})
+			return (&acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: ttl, boundToCaller: true}}).acquire(ctx, []LockOption{WithShared()})
 		},
 		"another lock": func(ctx context.Context, l *Locker) (*Lock, error) {
 			return l.TryAcquire(ctx, "b", 10*ttl)
 		},
 		"another lock in Do": func(ctx context.Context, l *Locker) (*Lock, error) {
-			return (&acquisition{l: l, names: []string{"b"}, ttl: 10 * ttl, boundToCaller: true, singleAttempt: true}).acquire(ctx, nil)
+			return (&acquisition{call: call{l: &l.core, names: []string{"b"}, ttl: 10 * ttl, boundToCaller: true}, singleAttempt: true}).acquire(ctx, nil)
 		},
 	}
 	for name, take := range derive {
@@ -129,7 +129,7 @@ func TestAContextThatIsMadeWhileTheLockEndsIsClosed(t *testing.T) {
 		given, cancel := context.WithCancel(bg)
 		defer cancel()
 		ctx := &hooked{Context: given}
-		k, err := (&acquisition{l: l, names: []string{"a"}, ttl: time.Second, boundToCaller: true, singleAttempt: true}).acquire(ctx, nil)
+		k, err := (&acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: time.Second, boundToCaller: true}, singleAttempt: true}).acquire(ctx, nil)
 		require.NoError(t, err)
 		ctx.hook = func() { require.NoError(t, k.Release(bg)) }
 		work := contextOf(t, k)

@@ -29,7 +29,7 @@ import (
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 	fn func(ctx context.Context, lock *Lock) error, opts ...LockOption,
 ) error {
-	w := &acquisition{l: l, names: []string{name}, ttl: ttl, boundToCaller: true}
+	w := &acquisition{call: call{l: &l.core, names: []string{name}, ttl: ttl, boundToCaller: true}}
 	lk, err := w.acquire(ctx, append([]LockOption{WithAutoExtend()}, opts...))
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (l *Locker) Lead(ctx context.Context, name string, ttl time.Duration,
 	opts = slices.Concat(first, opts, last)
 	pause := campaignPause
 	for {
-		w := &acquisition{l: l, names: []string{name}, ttl: ttl, boundToCaller: true, leads: true}
+		w := &acquisition{call: call{l: &l.core, names: []string{name}, ttl: ttl, boundToCaller: true, leads: true}}
 		lk, err := w.acquire(ctx, opts)
 		if err != nil {
 			return err

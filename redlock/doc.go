@@ -50,17 +50,18 @@ package redlock
 
 // The files of the package, from the outside in:
 //
-//	locker.go, open.go, registry.go, close.go          a Locker: start, its locks, end
-//	options.go, lockoptions.go, settings.go            its options, those of a lock; what they set
-//	node.go, door.go                                   what a vote of a node is; what package doctor and tests see of a Locker
-//	acquire.go, do.go, inspect.go                      what users call of a Locker: Acquire and Resume, Do and Lead, questions
-//	acquisition.go, attempt.go, holders.go, fence.go   one call: a loop of attempts; who holds the names; fences
-//	lock.go, use.go, share.go, claim.go                a Lock: what users call; shares, and claims
-//	end.go, context.go, context_bind.go                its end, its context, and contexts that are bound to it
-//	hold.go, keys.go, undo.go                          one lock at the nodes: its lease, what it has written, the release
-//	extension.go, extending.go, survey.go              extensions and repairs; what the nodes have of a lock
-//	errors.go, outcome.go, loss.go                     errors; those of votes; why a lock was lost, and who has its names now
-//	guard.go, trace.go, reporter.go                    the restart guard; hooks, and what they and the log are told
+//	acquire.go, do.go, inspect.go, stats.go          what users call of a Locker: Acquire and Resume, Do and Lead, questions
+//	acquisition.go, attempt.go, holders.go           one call: a loop of attempts; one of them; who holds the names
+//	locker.go, open.go, close.go, door.go            a Locker: start and end; what package doctor and tests see of it
+//	use.go, lock.go, claim.go                        a Lock: what users call; its end, and what is due; claims
+//	context.go, context_bind.go                      its context, and contexts that are bound to it
+//	undo.go, extension.go, survey.go, loss.go        of one lock at the nodes: releases; extensions and repairs; questions; its loss
+//	hold.go, keys.go, extending.go                   that lock: its lease, what it has written, the requests about it
+//	core.go, registry.go, reporter.go                what the locks of a Locker use: nodes and timers; all locks; hooks and log
+//	options.go, lockoptions.go, settings.go          options, and what they set
+//	checks.go, nodes.go                              the bounds of settings, names and lists of nodes
+//	vote.go, quorum_error.go, lost.go, wait_error.go errors: of a node, of a quorum, of a lock that was lost, of a wait
+//	errors.go, trace.go                              errors to match; hooks
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
 // and when) and internal/lease (what a held lock has to do next) have the rest.

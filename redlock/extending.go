@@ -58,7 +58,7 @@ func (e *extending) lossVotes() []Vote {
 		return t.votes
 	}
 	for _, r := range e.rounds {
-		if x, ok := r.Owner.(*extension); ok && !r.Won() {
+		if x, ok := r.Owner.(interface{ votes() []Vote }); ok && !r.Won() {
 			return x.votes()
 		}
 	}

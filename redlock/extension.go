@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
@@ -24,6 +25,31 @@ type extension struct {
 	applied   chan struct{} // closed when the decision was applied; nil for automatic extensions
 }
 
+// extendLocked submits an extension, or returns nil if the lock cannot be extended. The release, which comes later,
+// looks for it in extending.rounds. The caller settles what was not sent.
+func (h *hold) extendLocked(ttl time.Duration, auto bool) (*extension, vote.Unsent) {
+	now := h.l.now()
+	if !h.lease.Extendable(now) {
+		return nil, nil
+	}
+	h.keys.dropAcquire()
+	x := &extension{hold: h, auto: auto}
+	if !auto {
+		x.applied = make(chan struct{})
+	}
+	r := h.l.group.New(&extendEvents, x, h.holder.Names)
+	x.round, r.Start = r, now
+	h.extending.begin(r)
+	h.lease.Asked(now)
+	h.keys.longest = max(h.keys.longest, ttl)
+	command.NewExtend(&r.Request, &h.args, ttl, h.l.set.maxTTL, h.fence)
+	// It is never sent after the validity is over (docs/dev/hazards.md H12).
+	r.Request.NotAfter = h.lease.Ends()
+	r.Arm(h.l.set.timeout(ttl))
+	h.l.group.NoteBegan(r)
+	return x, r.Send(nil)
+}
+
 // result waits until the outcome was applied to the lock.
 func (x *extension) result(ctx context.Context) error {
 	select {
@@ -42,10 +68,10 @@ func (x *extension) failure() error {
 	if x.effective {
 		return nil
 	}
-	lk, now := x.hold.lock(), x.hold.l.now()
+	lk, now := x.hold, x.hold.l.now()
 	lk.mu.Lock()
 	gone, lost := !lk.lease.Held(), !lk.lease.Valid(now)
-	ended, stopped := lk.ctx.cause != nil, lk.stopReasonLocked()
+	ended, stopped := lk.stopped != nil, lk.stopReasonLocked()
 	lk.mu.Unlock()
 	switch {
 	case gone:
@@ -137,7 +163,9 @@ func (x *extension) onDecision() {
 	if early { // the lock may end before the nodes that are silent have failed
 		x.noteCopies()
 	}
-	lk.l.reporter.extended(x, now)
+	if d := lk.l.reporter; d != nil && d.hooks.Extended != nil {
+		d.extended(lk.subject(), RoundEvent{Auto: x.auto, Err: x.failure(), Took: now.Sub(r.Start), Validity: lk.remaining(lk.l.now())})
+	}
 	if x.applied != nil {
 		close(x.applied)
 	}
@@ -200,3 +228,28 @@ func (x *extension) noteCopies() {
 	lk.mu.Unlock()
 	log.Changed(had, has, granted|refused, why)
 }
+
+// repairLocked creates the keys again on nodes that lost them. It is no vote, but those nodes can grant
+// the next extension. Because it creates keys, it is not sent after the validity ends, and it is
+// undone on every node that it was sent to, in order (docs/dev/rules.md rule 9). The caller settles
+// what was not sent.
+func (h *hold) repairLocked() vote.Unsent {
+	r := h.l.group.New(&repairEvents, h, h.holder.Names)
+	r.Rule, r.Start = vote.AfterAll, h.l.now() // Detach waits for the answers of all nodes
+	missing := h.lease.TakeMissing(r.Start)
+	if missing == 0 {
+		return nil
+	}
+	h.keys.repaired |= missing
+	h.extending.begin(r)
+	command.NewRepair(&r.Request, &h.args, h.opts.ttl, h.l.set.maxTTL, h.fence)
+	r.Request.NotAfter = h.lease.Ends()
+	r.Arm(h.l.set.timeout(h.opts.ttl))
+	h.l.group.NoteBegan(r)
+	return r.Send(func(node int) (command.Reply, bool) {
+		return command.Reply{Outcome: command.Failed, NotSent: true}, !missing.Has(node)
+	})
+}
+
+// repairEvents are the events of a repair; its owner is the hold.
+var repairEvents = vote.Events{OnComplete: func(r *vote.Round) { r.Owner.(*hold).unregister(r) }}

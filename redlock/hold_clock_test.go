@@ -181,7 +181,7 @@ func TestAContextSaysNoWhileAnotherIsStillEndingIt(t *testing.T) {
 		go func() { _ = ctx.Err() }()
 		synctest.Wait()
 		<-c.reached
-		require.NoError(t, k.ctx.own.Context.Err(), "what is below, not asked by anybody: the share ends first")
+		require.NoError(t, k.ctx.Context.Err(), "what is below, not asked by anybody: the share ends first")
 		require.Error(t, ctx.Err())
 		require.ErrorIs(t, context.Cause(ctx), ErrLost)
 		close(c.open)

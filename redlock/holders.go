@@ -27,7 +27,7 @@ type holderQuery struct {
 // It also queries nodes that had not answered at the decision, if their answers can change the reason.
 // If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by
 // the context or by Close changes no reason.
-func (a *acquisition) describeHolders(ctx context.Context, attempt *Lock, err error) (verdict.Contention, error) {
+func (a *call) describeHolders(ctx context.Context, attempt *Lock, err error) (verdict.Contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
 		return verdict.Contention{}, err
@@ -81,7 +81,7 @@ func (q *holderQuery) failure(s *vote.Ballots, e *QuorumError, names int) verdic
 
 // markOwn marks the holder that is a lock of this Locker: a caller that locks twice must not look for
 // another client.
-func (a *acquisition) markOwn(e *QuorumError) {
+func (a *call) markOwn(e *QuorumError) {
 	lk := a.holderHere()
 	if lk == nil {
 		return
@@ -93,6 +93,14 @@ func (a *acquisition) markOwn(e *QuorumError) {
 			held.here = true
 		}
 	}
+}
+
+// holderHere returns the lock of this Locker that holds one of the names, or nil.
+func (a *call) holderHere() *Lock {
+	if h := a.l.waiting.Holder(a.names); h != nil {
+		return h.Owner.(*Lock)
+	}
+	return nil
 }
 
 // fillIn adds the results of the query to the votes of the attempt.
@@ -116,7 +124,7 @@ func (q *holderQuery) fillIn(s *vote.Ballots, votes []Vote) {
 }
 
 // queryHolders begins a query. Its round ends when the answers suffice.
-func (a *acquisition) queryHolders(lost *QuorumError) *holderQuery {
+func (a *call) queryHolders(lost *QuorumError) *holderQuery {
 	q := &holderQuery{
 		Query: verdict.NewQuery(lost.counted(), lost.Need, len(a.names)),
 		votes: lost.Votes, answers: make([]verdict.Answer, len(lost.Votes)),
@@ -138,7 +146,7 @@ func (a *acquisition) queryHolders(lost *QuorumError) *holderQuery {
 }
 
 // notAwaitedTimeout returns how long to wait for nodes that had not answered, as after a tie.
-func (a *acquisition) notAwaitedTimeout(votes []Vote, took time.Duration) time.Duration {
+func (a *call) notAwaitedTimeout(votes []Vote, took time.Duration) time.Duration {
 	d := vote.TieTimeout(took)
 	for i := range votes {
 		if a.patient && votes[i].notAwaited() {
@@ -155,32 +163,4 @@ func (q *holderQuery) enough(s *vote.Ballots) bool {
 		q.answers[i] = verdict.Answer{Known: b.Counted, Failed: b.Failed(), Keys: s.KeyStates[i]}
 	}
 	return q.Suffice(q.answers)
-}
-
-// asHeldError describes why a node refuses: a key that is no lock, if there is one, because to wait
-// is then useless; otherwise the key that is held for the longest. It returns nil if all are free.
-func asHeldError(keys []command.KeyState) error {
-	var longest *HeldError
-	for _, k := range keys {
-		switch {
-		case k.ForeignType != "":
-			return ErrForeignKey
-		case k.Free():
-		case longest == nil || command.Outlasts(k.TTL, longest.Remaining):
-			longest = &HeldError{Owner: command.Owner(k.Value), ID: command.ID(k.Value), Remaining: k.TTL}
-		}
-	}
-	if longest == nil {
-		return nil
-	}
-	return longest
-}
-
-// quarantineLeft returns how much longer a failed node does not vote; verdict.NoExpiry if unknown.
-func quarantineLeft(err error) time.Duration {
-	var q *QuarantineError
-	if errors.As(err, &q) && q.Remaining > 0 {
-		return q.Remaining + quarantineSlack
-	}
-	return verdict.NoExpiry
 }

@@ -53,7 +53,7 @@ func lose(a *acquisition) (*Lock, error) {
 		return nil, err
 	}
 	k.keys.acquire.Send(nil).Settle()
-	_, err = (attempt{a, k}).finish(bg)
+	_, err = (attempt{&a.call, k}).finish(bg)
 	return k, err
 }
 
@@ -100,7 +100,7 @@ func TestNodesThatAreQueriedForTheHolder(t *testing.T) {
 			for i, n := range nodes {
 				seenAs(n, c.nodes[i])
 			}
-			w := &acquisition{l: l, names: []string{"a"}, ttl: time.Minute}
+			w := &acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: time.Minute}}
 			k, err := lose(w)
 			require.ErrorIs(t, err, ErrHeld, c.nodes)
 			var seen verdict.Contention
@@ -150,7 +150,7 @@ func TestAHolderIsDistinguishedFromASplitVoteInAnyOrderOfAnswers(t *testing.T) {
 					for i, n := range nodes {
 						answersAfter(n, what[i] == 'f', time.Duration(acquires[i])*time.Millisecond, time.Duration(looks[i])*time.Millisecond)
 					}
-					w := &acquisition{l: l, names: []string{"a"}, ttl: time.Minute}
+					w := &acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: time.Minute}}
 					k, err := lose(w)
 					require.ErrorIs(t, err, ErrHeld, "%s %v", what, acquires)
 					seen, _ := w.describeHolders(bg, k, err)

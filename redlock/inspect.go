@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/quorum"
-	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -87,27 +85,6 @@ func (s *Status) fillIn(r *vote.Round, res *vote.Ballots) {
 	}
 }
 
-// quorumHolder returns the token that a quorum of the nodes has under a name, if there is one, and how long a
-// quorum keeps it. That is negative, as nodes report it, if it never expires.
-func quorumHolder(res *vote.Ballots, name int) (token string, kept time.Duration) {
-	for token, left := range verdict.TokensHolding(res.KeyStates, name) {
-		for i := range left {
-			if left[i] < 0 {
-				left[i] = verdict.NoExpiry
-			}
-		}
-		kept, ok := quorum.Supported(left, res.Need())
-		if !ok || token == "" {
-			continue
-		}
-		if kept == verdict.NoExpiry {
-			kept = -time.Millisecond
-		}
-		return token, kept
-	}
-	return "", 0
-}
-
 // Healthy returns nil if a quorum of nodes can vote. Otherwise the error has each node's answer and
 // matches ErrNoQuorum, or ErrQuarantined if quarantines are the reason. It matches ErrClosed if the
 // Locker is closed, and the cause of ctx if that ends first. Healthy takes one round trip, at most
@@ -139,35 +116,3 @@ func (l *Locker) Healthy(ctx context.Context) error {
 	}
 	return faultError(r)
 }
-
-// inspectRound makes a round that reads the keys for information only: it counts for no lock.
-func (l *Locker) inspectRound(events *vote.Events, owner any, names []string) *vote.Round {
-	t := &command.LockArgs{}
-	t.Set(l.set.keys(names), "")
-	r := l.readRound(events, owner, names, t)
-	r.Request.Informational = true
-	return r
-}
-
-func (l *Locker) readRound(events *vote.Events, owner any, names []string, t *command.LockArgs) *vote.Round {
-	r := l.group.NewReading(events, owner, names)
-	command.NewInspect(&r.Request, t)
-	r.Start = l.now()
-	return r
-}
-
-// runRound sends a round and waits for its decision, or until ctx ends.
-func (l *Locker) runRound(ctx context.Context, r *vote.Round, timeout time.Duration) error {
-	if ctx.Err() != nil {
-		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: errNoAttempt}
-	}
-	r.Arm(timeout)
-	r.Send(nil).Settle()
-	if !r.Wait(ctx.Done()) {
-		return &waitError{op: r.Request.Op.String(), names: r.Names, cause: context.Cause(ctx), last: votesError(r, ErrNoQuorum)}
-	}
-	return nil
-}
-
-// noEvents is for a round whose owner only waits for the decision.
-var noEvents vote.Events

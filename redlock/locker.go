@@ -1,21 +1,12 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"sync/atomic"
-	"time"
 
-	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/background"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/guard"
-	"github.com/quorumlock/go-redlock/internal/lease"
 	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/timer"
-	"github.com/quorumlock/go-redlock/internal/vote"
-	"github.com/quorumlock/go-redlock/internal/waiting"
 	"github.com/quorumlock/go-redlock/pool"
 )
 
@@ -24,21 +15,10 @@ import (
 // them sends requests. A Locker that holds no lock has no goroutine of its own. The methods of the
 // zero Locker, including Close, return ErrClosed.
 type Locker struct {
-	nodes    []command.Voter // they belong to this Locker, and end with it
-	set      settings
-	guard    *guard.Settings          // nil without the restart guard
-	group    *vote.Group              // the nodes as voters
-	timers   *timer.Queue             // node timeouts and ends of held locks
-	waiting  *waiting.Table           // waiters and holders of this process, by name
-	reporter *reporter                // nil without traces and without a logger
-	ends     *background.Queue[*Lock] // of locks whose time is over and that have contexts or shares
-	undos    *background.Queue[*Lock] // of locks that the library ended: each stays registered until its undo was answered
-	holdLog  *report.Held             // nil without a logger
+	core
 
-	registry registry      // its locks
 	closed   chan struct{} // closed when the nodes are; not sync.Once, for the reason at releaseCall
 	closeErr error         // the result of Close; readable when closed is closed
-	waits    atomic.Int64  // requests that wait
 }
 
 // New makes a Locker over nodes that the caller opened. The nodes belong to the Locker from then on, and
@@ -72,12 +52,14 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 	}
 	set.clustered = clustered(nodes)
 	l := &Locker{
-		nodes:    nodes,
-		set:      set,
-		guard:    set.newGuard(nodes),
-		timers:   timer.New(set.clock),
-		registry: registry{closing: make(chan struct{}), locks: make(map[string]*Lock)},
-		closed:   make(chan struct{}),
+		core: core{
+			nodes:    nodes,
+			set:      set,
+			guard:    set.newGuard(nodes),
+			timers:   timer.New(set.clock),
+			registry: registry{closing: make(chan struct{}), locks: make(map[string]*hold)},
+		},
+		closed: make(chan struct{}),
 	}
 	if err := l.join(); err != nil {
 		return nil, err
@@ -87,12 +69,13 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 		voting[i] = n
 	}
 	l.reporter = newReporter(&l.set, voting)
-	l.group = newGroup(l, voting)
-	l.waiting = newWaitTable(l)
-	l.ends = background.NewPool((*Lock).onDue)
-	l.undos = background.NewQueue(0, func(lk *Lock) {
-		lk.startUndo()
-		lk.askSuccessor()
+	l.group = newGroup(&l.core, voting)
+	l.waiting = newWaitTable(&l.core)
+	l.ends = background.NewPool(func(h *hold) { h.lock().onDue() })
+	l.onTimer = func(h *hold) { h.lock().onTimer() }
+	l.undos = background.NewQueue(0, func(h *hold) {
+		h.startUndo()
+		h.askSuccessor()
 	})
 	if set.logger != nil {
 		l.holdLog = report.NewHeld(l.reporter.Reporter, nodeNames(nodes))
@@ -104,11 +87,6 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 	return l, nil
 }
 
-func (l *Locker) now() clock.Instant { return l.set.clock.Now() }
-
-// isClosed reports whether the Locker was closed. The zero Locker counts as closed.
-func (l *Locker) isClosed() bool { return l.registry.isClosed() }
-
 // String describes the Locker by the names of its nodes.
 func (l *Locker) String() string {
 	return "locker over " + quoted(nodeNames(l.nodes))
@@ -116,90 +94,6 @@ func (l *Locker) String() string {
 
 // GoString returns String, so that %#v shows no field that changes concurrently.
 func (l *Locker) GoString() string { return l.String() }
-
-// HeldLock describes a lock that a Locker holds.
-type HeldLock struct {
-	Names      []string      // sorted
-	ID         string        // Lock.ID
-	Since      time.Time     // the start of the acquisition, or of Resume
-	Remaining  time.Duration // Lock.Remaining
-	Fence      int64         // Lock.Fence
-	AutoExtend bool          // WithAutoExtend
-}
-
-// Held returns the locks that this Locker holds now, the oldest first, for a status page or a log. Locks
-// that are equally old come in the order of their IDs. It leaves out shares, and locks that are being
-// acquired or released. It needs no network. The result belongs to the caller.
-func (l *Locker) Held() []HeldLock {
-	if l.registry.closing == nil {
-		return nil // the zero Locker
-	}
-	var held []HeldLock
-	now, wall := l.now(), time.UnixMicro(l.set.wall())
-	for _, lk := range l.registry.all() {
-		left := lk.Remaining()
-		if left <= 0 { // it is being acquired, or has ended
-			continue
-		}
-		held = append(held, HeldLock{
-			Names: lk.Names(), ID: lk.ID(), Since: wall.Add(-now.Sub(lk.holder.Began)), Remaining: left, Fence: lk.Fence(),
-			AutoExtend: lk.lease.Terms.AutoExtend,
-		})
-	}
-	slices.SortFunc(held, func(a, b HeldLock) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
-	return held
-}
-
-// Stats is the present state of a Locker, for metrics and status pages.
-type Stats struct {
-	// Held is how many locks are held. It counts no shares, and no locks that are being acquired or
-	// released.
-	Held int
-	// Waiting is how many calls of Acquire, AcquireAll, Do and Lead wait: for other requests of the
-	// Locker, for a holder, or for the nodes.
-	Waiting int
-	// Nodes are the Locker's nodes, in its order. It is empty from the call of Close on.
-	Nodes []NodeStats
-}
-
-// NodeStats is the present state of a node, as a Locker sees it.
-type NodeStats struct {
-	Node string
-	// Err is why the node does not vote, or nil if it votes. It matches ErrUnfit if the server is
-	// unfit, and is a *QuarantineError in a quarantine.
-	//
-	// It says what is known without asking the server. A server that stops answering is noticed by
-	// the next request or health check. A quarantine, or another reason of the restart guard, is
-	// known from the first acquisition on. After an acquisition that the server answered by an error,
-	// Err is that error until the server answers another one by a vote, or is dialled again.
-	Err error
-}
-
-// Stats returns what the Locker holds and what waits now. It counts locks and calls, and not events,
-// so it is right also after hooks of Trace were dropped. The numbers are read one after another, and
-// may be of slightly different instants.
-//
-// It needs no network and never waits for it. It takes time in proportion to the number of locks. It
-// is safe for concurrent use. The zero Locker has the zero Stats. Held lists the locks.
-func (l *Locker) Stats() Stats {
-	if l.registry.closing == nil {
-		return Stats{}
-	}
-	s := Stats{Waiting: int(l.waits.Load())}
-	now := l.now()
-	for _, lk := range l.registry.all() {
-		if lk.remaining(now) > 0 {
-			s.Held++
-		}
-	}
-	if l.isClosed() {
-		return s
-	}
-	for _, n := range l.nodes {
-		s.Nodes = append(s.Nodes, NodeStats{n.Name(), n.WhyNotVoting()})
-	}
-	return s
-}
 
 // join takes the nodes over, all or none.
 func (l *Locker) join() error {
@@ -216,18 +110,6 @@ func (l *Locker) join() error {
 		}
 	}
 	return nil
-}
-
-// notePause has the log say once that the process did not run, if that was long for some lock.
-func (l *Locker) notePause(p timer.Pause) {
-	l.holdLog.Paused(p, func() (locks int) {
-		for _, lk := range l.registry.all() {
-			if lease.LongPause(p.For(), lk.opts.ttl) {
-				locks++
-			}
-		}
-		return locks
-	})
 }
 
 // Close shuts the Locker down gracefully, like http.Server.Shutdown. New and waiting acquisitions
@@ -262,7 +144,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	if l.registry.closing == nil { // not made by New
 		return ErrClosed
 	}
-	c := &closing{l: l, ctx: ctx, began: l.now()}
+	c := &closing{l: &l.core, ctx: ctx, began: l.now()}
 	if ctx.Err() != nil {
 		c.grace = l.set.readTimeout()
 	}

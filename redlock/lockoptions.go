@@ -4,45 +4,8 @@ import (
 	"time"
 )
 
-// LockOption is an option of one acquisition. The defaults suit most callers. If an option is out
-// of bounds or conflicts with another, the acquisition sends nothing and returns an error that
-// matches ErrInvalid and names all such options. A nil LockOption is ignored.
-type LockOption interface{ applyLock(*lockSettings) }
-
-type lockOption func(*lockSettings)
-
-func (o lockOption) applyLock(s *lockSettings) { o(s) }
-
 // NoMaxHold as the argument of WithMaxHold removes the bound on how long a lock is held.
 const NoMaxHold time.Duration = 1<<63 - 1
-
-// lockSettings are the options of one acquisition.
-type lockSettings struct {
-	autoExtend   bool
-	failFast     bool
-	shared       bool
-	asyncRelease bool
-	waitBounded  bool          // wait is how long to wait
-	wait         time.Duration // 0: not at all
-	maxHold      time.Duration // 0: the default with autoExtend, otherwise none
-	minHold      time.Duration
-	progress     time.Duration
-	stopMargin   time.Duration
-	ifExtended   time.Duration // the progress of WithDefaults, for a lock that is extended
-	err          error         // for options that are out of bounds
-}
-
-// minDuration is the least duration of an option. A shorter one is a number without a unit, which Go
-// takes for nanoseconds.
-const minDuration = time.Millisecond
-
-// duration returns d, and records an error with the option's least value if d is a number without a unit.
-func (s *lockSettings) duration(what string, d, least time.Duration) time.Duration {
-	if d < minDuration {
-		s.err = joinInvalid(s.err, invalid("%s(%v): at least %v; for seconds write 5 * time.Second", what, d, least))
-	}
-	return d
-}
 
 // WithAutoExtend extends the lock in the background for as long as it is held, but not beyond
 // WithMaxHold. It extends at every third of the validity, and sooner after an extension failed. A
@@ -146,63 +109,4 @@ func switchOff(d *time.Duration, off time.Duration) {
 	if off != 0 {
 		*d = 0
 	}
-}
-
-// checkLock checks the settings of an acquisition against each other, and sets the default maximum
-// hold.
-func (s *settings) checkLock(ttl time.Duration, o *lockSettings) error {
-	err := joinInvalid(o.err, s.checkTTL("TTL", ttl))
-	if o.minHold >= minDuration { // o.err has a shorter one
-		err = joinInvalid(err, s.checkTTL("WithMinHold", o.minHold))
-	}
-	if err != nil {
-		return err
-	}
-	if o.autoExtend && o.maxHold == 0 {
-		o.maxHold = DefaultMaxTTL
-	}
-	return s.checkTogether(ttl, o)
-}
-
-// gather applies the defaults and then the options. A default WithProgress applies to the acquisitions
-// that are extended.
-func gather(defaults, opts []LockOption) lockSettings {
-	if len(defaults) == 0 && len(opts) == 0 {
-		return lockSettings{} // the variable below escapes to the heap
-	}
-	var set lockSettings
-	set.apply(defaults)
-	set.ifExtended, set.progress = set.progress, 0
-	set.apply(opts)
-	if set.progress == 0 && set.autoExtend {
-		set.progress = set.ifExtended
-	}
-	return set
-}
-
-func (s *lockSettings) apply(opts []LockOption) {
-	for _, o := range opts {
-		if o != nil {
-			o.applyLock(s)
-		}
-	}
-}
-
-func (s *settings) checkTogether(ttl time.Duration, o *lockSettings) error {
-	valid := s.validity(max(ttl, o.minHold))
-	var errs []error
-	if o.stopMargin > ttl/2 || o.stopMargin >= valid {
-		errs = append(errs, invalid("WithStopMargin(%v): at most half of the TTL of %v, and less than its validity (%v)",
-			o.stopMargin, ttl, valid))
-	}
-	if o.maxHold > 0 && o.maxHold < o.minHold {
-		errs = append(errs, invalid("WithMaxHold(%v) is less than WithMinHold(%v)", o.maxHold, o.minHold))
-	}
-	if o.maxHold > 0 && o.maxHold <= o.stopMargin {
-		errs = append(errs, invalid("WithMaxHold(%v) is not more than WithStopMargin(%v)", o.maxHold, o.stopMargin))
-	}
-	if o.progress > 0 && !o.autoExtend {
-		errs = append(errs, invalid("WithProgress needs WithAutoExtend"))
-	}
-	return joinInvalid(errs...)
 }

@@ -107,21 +107,22 @@ func TestThreeDisastersAreToldApartByOneLineOfTheLog(t *testing.T) {
 func TestEveryReasonOfALossIsTold(t *testing.T) {
 	for reason, c := range map[LossReason]struct {
 		opts []LockOption
-		lose func(fl *testbed, k *Lock)
+		lose func(fl *testbed, l *Locker)
 	}{
-		LossExpired:    {nil, func(*testbed, *Lock) {}},
-		LossMaxHold:    {[]LockOption{WithAutoExtend(), WithMaxHold(5 * time.Second)}, func(*testbed, *Lock) {}},
-		LossNoProgress: {[]LockOption{WithAutoExtend(), WithProgress(time.Second)}, func(*testbed, *Lock) {}},
-		LossClosed: {[]LockOption{WithAutoExtend()}, func(fl *testbed, k *Lock) {
+		LossExpired:    {nil, func(*testbed, *Locker) {}},
+		LossMaxHold:    {[]LockOption{WithAutoExtend(), WithMaxHold(5 * time.Second)}, func(*testbed, *Locker) {}},
+		LossNoProgress: {[]LockOption{WithAutoExtend(), WithProgress(time.Second)}, func(*testbed, *Locker) {}},
+		LossClosed: {[]LockOption{WithAutoExtend()}, func(fl *testbed, l *Locker) {
 			ctx, cancel := context.WithCancel(bg)
 			cancel()
-			require.Error(fl.t, k.l.Close(ctx))
+			require.Error(fl.t, l.Close(ctx))
 		}},
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
-				k := take(t, fl.locker(), "a", 9*time.Second, c.opts...)
-				c.lose(fl, k)
+				l := fl.locker()
+				k := take(t, l, "a", 9*time.Second, c.opts...)
+				c.lose(fl, l)
 				pass(10 * time.Second)
 				var lost *LostError
 				require.ErrorAs(t, k.Release(bg), &lost)

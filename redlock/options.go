@@ -5,31 +5,33 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/waiting"
+	"github.com/quorumlock/go-redlock/internal/wallclock"
 )
 
-// Bounds and defaults of several settings. MinTTL is the shortest TTL that is accepted.
-// DefaultMaxTTL is the longest, unless WithMaxTTL or WithRestartGuard sets another.
-const (
-	MinTTL         = 10 * time.Millisecond
-	DefaultMaxTTL  = 24 * time.Hour
-	maxNameLen     = 512
-	reservedPrefix = command.Reserved // keys and channels other than locks
-	maxNodeTimeout = 500 * time.Millisecond
-)
-
-// Option is an option of a Locker. The defaults suit most services. If an option is out of bounds,
-// New and Open return an error that matches ErrInvalid and names all such options. A nil Option is
-// ignored.
-type Option interface{ apply(*settings) }
-
-type option func(*settings)
-
-func (o option) apply(s *settings) { o(s) }
+// settingsOf returns the defaults with the options applied. Its error names all that is out of bounds.
+func settingsOf(opts []Option) (settings, error) {
+	s := settings{
+		drift:   quorum.DefaultDrift(),
+		backoff: waiting.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond},
+		maxTTL:  DefaultMaxTTL,
+		owner:   command.ProcessLabel(os.Getpid()),
+		clock:   clock.System(),
+		wall:    wallclock.Micros,
+	}
+	for _, o := range opts {
+		if o != nil {
+			o.apply(&s)
+		}
+	}
+	return s, joinInvalid(s.resolve(), s.check())
+}
 
 // WithKeyPrefix prepends prefix to every name to form its key. Clients exclude each other only if
 // they use the same prefix. The prefix has at most 512 bytes. A key, which is the prefix and the
@@ -65,6 +67,44 @@ func WithDrift(factor float64, floor time.Duration) Option {
 func WithMaxTTL(d time.Duration) Option {
 	return option(func(s *settings) { s.maxTTL, s.maxTTLSet = d, true })
 }
+
+// WithFencing gives every lock a fencing token: see Lock.Fence. If the nodes' counters agree, it
+// costs only a longer script. Otherwise it costs one more round trip. The counters contain the
+// time, so they usually agree.
+//
+// Locks with a name in common have different tokens. A token is larger than that of every lock that
+// was acquired before any node executed this one's acquire. This holds if the nodes' counters are
+// durable (appendfsync always), whatever happens to the locks, unless a node's clock is set forward
+// by a week. It also holds with the restart guard, while all that exclusion assumes there holds, no
+// Admit skipped a wait, a name is granted less than once a microsecond, no node's clock is set back,
+// and the nodes' clocks differ by less than maxTTL less 2.001 s. Below a maxTTL of 4 s the bound is
+// half of maxTTL, less 1 ms. Otherwise it holds as long as no node forgets its counters.
+func WithFencing() Option { return option(func(s *settings) { s.fencing = true }) }
+
+// WithRestartGuard stops nodes that may have forgotten locks from voting until all those locks have
+// expired. A node may have forgotten locks after a restart (with or without persisted data), after
+// FLUSHALL, FLUSHDB or SWAPDB, or after its promotion from a replica. Such a node is quarantined
+// for maxTTL.
+//
+// maxTTL is the bound of every TTL: whole milliseconds, from 10 ms, as in WithMaxTTL. maxTTL and
+// the list of the nodes' names must be the same for all clients of the nodes. The guard's state is
+// on each node, in the key redlock:guard, so it also covers clients that never used the node before.
+//
+// The guard adds one GET to each script that creates a key. In a new deployment the first
+// acquisition starts a quarantine of maxTTL on every node: see doctor.Admit. Meanwhile acquisitions
+// wait, or fail with ErrQuarantined. Clients without the guard do not check it. From their next
+// connection on they refuse a guarded node, unless WithUnsafeNodes names it. Until the last of them
+// has stopped, locks are mutually exclusive but not guarded.
+func WithRestartGuard(maxTTL time.Duration) Option {
+	return option(func(s *settings) { s.guarded, s.guardTTL = true, maxTTL })
+}
+
+// WithRepair restores the copy of a held lock on a node that has lost it. This happens after an
+// extension that the majority confirmed, once the node votes again. An automatically extended lock
+// thus survives the restart of all its nodes, one after another, each after the quarantine of the
+// one before. WithRepair needs WithRestartGuard. Otherwise the repaired copy could replace a grant
+// that the node has forgotten.
+func WithRepair() Option { return option(func(s *settings) { s.repair = true }) }
 
 // WithClock replaces the clock, for tests. The default is clock.System, which counts the time
 // during which the machine is suspended.

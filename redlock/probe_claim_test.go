@@ -86,7 +86,7 @@ func TestLeftoversAreCountedUntilTheLastOfThemHasExpired(t *testing.T) {
 		for until, left := range map[time.Duration]bool{0: false, time.Millisecond: true} {
 			_, locker, _, _ := gated(t)
 			locker.registry.left = leftover{locks: 1, until: locker.now().Add(until)}
-			require.Equal(t, left, second((&closing{l: locker}).leftovers()) != nil)
+			require.Equal(t, left, second((&closing{l: &locker.core}).leftovers()) != nil)
 		}
 	})
 }

@@ -26,35 +26,35 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 		}
 	}
 	for what, test := range map[string]struct {
-		end   func(fl *testbed, k *Lock) error
+		end   func(fl *testbed, l *Locker, k *Lock) error
 		cause error
 	}{
-		"a release": {func(_ *testbed, k *Lock) error { return k.Release(bg) }, ErrReleased},
-		"a release of one that Close told": {func(fl *testbed, k *Lock) error {
+		"a release": {func(_ *testbed, _ *Locker, k *Lock) error { return k.Release(bg) }, ErrReleased},
+		"a release of one that Close told": {func(fl *testbed, l *Locker, k *Lock) error {
 			ctx, cancel := context.WithTimeout(bg, 4*time.Second)
 			defer cancel()
-			closed := begunClose(ctx, k.l)
+			closed := begunClose(ctx, l)
 			<-k.Context().Done()
 			require.ErrorIs(fl.t, context.Cause(k.Context()), ErrClosed)
 			require.NoError(fl.t, k.Release(bg))
 			return <-closed
 		}, ErrClosed},
-		"Check": {func(fl *testbed, k *Lock) error {
+		"Check": {func(fl *testbed, _ *Locker, k *Lock) error {
 			forget(fl)
 			require.ErrorIs(fl.t, k.Check(bg), ErrLost)
 			return nil
 		}, ErrLost},
-		"Extend": {func(fl *testbed, k *Lock) error {
+		"Extend": {func(fl *testbed, _ *Locker, k *Lock) error {
 			forget(fl)
 			require.ErrorIs(fl.t, k.Extend(bg, time.Second), ErrLost)
 			return nil
 		}, ErrLost},
-		"a caller that looks at the clock": {func(fl *testbed, k *Lock) error {
+		"a caller that looks at the clock": {func(fl *testbed, _ *Locker, k *Lock) error {
 			fl.clock.Jump(5 * time.Second)
 			require.ErrorIs(fl.t, k.Extend(bg, time.Second), ErrMaxHold)
 			return nil
 		}, ErrMaxHold},
-		"its maximum hold": {func(*testbed, *Lock) error { pass(5 * time.Second); return nil }, ErrMaxHold},
+		"its maximum hold": {func(*testbed, *Locker, *Lock) error { pass(5 * time.Second); return nil }, ErrMaxHold},
 	} {
 		t.Run(what, func(t *testing.T) {
 			forOneNameAndTwo(t, func(fl *testbed, names []string) {
@@ -72,7 +72,7 @@ func TestNothingIsUndoneBeforeAllContextsHaveEnded(t *testing.T) {
 					p.watched = append(p.watched, child)
 				}
 				p.take(command.Release, time.Millisecond)
-				require.NoError(t, test.end(fl, k))
+				require.NoError(t, test.end(fl, l, k))
 				fl.answered()
 				undone := p.of(command.Release)
 				require.Len(t, undone, 3)

@@ -24,7 +24,7 @@ var endings = map[string]func(skewed *clocktest.Skewed, k *Lock){
 	"its end, to the instant": func(skewed *clocktest.Skewed, k *Lock) { skewed.Jump(k.Remaining()) },
 	"a quorum disowns it":     func(_ *clocktest.Skewed, k *Lock) { disown(k) },
 	"a release": func(_ *clocktest.Skewed, k *Lock) {
-		ended := k.ctx.own.Done() // Context would apply what is due
+		ended := k.ctx.Done() // Context would apply what is due
 		go func() { _ = k.Release(bg) }()
 		<-ended
 	},

@@ -17,7 +17,7 @@ type registry struct {
 	asking  atomic.Int32  // queries for the holders of names that were lost, which Close waits for
 
 	mu        sync.Mutex       // guards the fields below; nothing is called under it
-	locks     map[string]*Lock // by token: in acquisition, held, or being undone
+	locks     map[string]*hold // by token: in acquisition, held, or being undone
 	changed   signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
 	left      leftover         // locks that were given up
 	finishing bool             // a call of Close has ended its wait
@@ -49,41 +49,41 @@ func isOver(c <-chan struct{}) bool {
 }
 
 // add admits a lock. It returns ErrClosed, or ErrAlreadyHeld if a lock with that token is known.
-func (r *registry) add(lk *Lock) error {
+func (r *registry) add(h *hold) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.isClosed():
 		return ErrClosed
-	case r.locks[lk.args.Token()] != nil:
+	case r.locks[h.args.Token()] != nil:
 		return ErrAlreadyHeld
 	}
-	r.locks[lk.args.Token()] = lk
+	r.locks[h.args.Token()] = h
 	return nil
 }
 
 // remove forgets a lock whose last command has been answered or abandoned.
-func (r *registry) remove(lk *Lock) {
+func (r *registry) remove(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.locks[lk.args.Token()] == lk {
-		delete(r.locks, lk.args.Token())
+	if r.locks[h.args.Token()] == h {
+		delete(r.locks, h.args.Token())
 	}
 	r.changed.Wake()
 }
 
 // all lists the locks.
-func (r *registry) all() []*Lock {
+func (r *registry) all() []*hold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.locks))
 }
 
 // has reports whether a lock is known.
-func (r *registry) has(lk *Lock) bool {
+func (r *registry) has(h *hold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.locks[lk.args.Token()] == lk
+	return r.locks[h.args.Token()] == h
 }
 
 // close ends admission.
@@ -96,10 +96,10 @@ func (r *registry) close() {
 }
 
 // next returns a channel that is closed at the next change, and whether Close still waits for the lock.
-func (r *registry) next(lk *Lock) (change <-chan struct{}, awaited bool) {
+func (r *registry) next(h *hold) (change <-chan struct{}, awaited bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.changed.Next(), !r.finishing && r.locks[lk.args.Token()] == lk
+	return r.changed.Next(), !r.finishing && r.locks[h.args.Token()] == h
 }
 
 // change returns a channel that is closed at the next change.
@@ -117,12 +117,12 @@ func (r *registry) wake() {
 }
 
 // giveUp forgets a lock whose undo Close no longer waits for. A call of Close that ends counts those that are known.
-func (r *registry) giveUp(lk *Lock, now clock.Instant) {
+func (r *registry) giveUp(h *hold, now clock.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.finishing && r.locks[lk.args.Token()] == lk {
-		delete(r.locks, lk.args.Token())
-		r.left.add(lk.keys.undo.Load().Request.NotAfter, now)
+	if !r.finishing && r.locks[h.args.Token()] == h {
+		delete(r.locks, h.args.Token())
+		r.left.add(h.keys.undo.Load().Request.NotAfter, now)
 	}
 }
 

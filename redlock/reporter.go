@@ -3,10 +3,12 @@ package redlock
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/internal/report"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
@@ -50,6 +52,15 @@ func (d *reporter) now() clock.Instant {
 	return d.set.clock.Now()
 }
 
+// subject is the lock that an event is about.
+type subject struct {
+	caller context.Context
+	names  []string
+	token  string
+	began  clock.Instant
+	shared bool
+}
+
 // info returns what all events of a lock have.
 func (d *reporter) info(caller context.Context, names []string) EventInfo {
 	return EventInfo{caller, time.UnixMicro(d.set.wall()), names}
@@ -57,17 +68,17 @@ func (d *reporter) info(caller context.Context, names []string) EventInfo {
 
 // attempt reports the outcome of an attempt that was decided at an instant. The query for the reason of a failure came
 // after that.
-func (d *reporter) attempt(h *hold, err error, decided clock.Instant, validity time.Duration) {
+func (d *reporter) attempt(s subject, err error, decided clock.Instant, validity time.Duration, confirmed bool) {
 	if d == nil {
 		return
 	}
 	e := RoundEvent{
-		EventInfo: d.info(h.caller, h.holder.Names), Err: err, Took: decided.Sub(h.holder.Began), Validity: validity, Confirmed: h.keys.confirmed,
+		EventInfo: d.info(s.caller, s.names), Err: err, Took: decided.Sub(s.began), Validity: validity, Confirmed: confirmed,
 	}
 	if err != nil {
 		e.At = e.At.Add(-d.now().Sub(decided)).Truncate(time.Microsecond)
 	}
-	d.noteAttempt(h.holder.Names, err)
+	d.noteAttempt(s.names, err)
 	post(d, d.hooks.Attempt, e)
 }
 
@@ -112,28 +123,28 @@ func (d *reporter) noteVote(r *vote.Round, node int, rep command.Reply) {
 }
 
 // started reports the start of a hold, before all its other events.
-func (d *reporter) started(h *hold, now clock.Instant, left time.Duration) {
+func (d *reporter) started(s subject, now clock.Instant, left time.Duration) {
 	if d != nil && d.hooks.Started != nil {
-		post(d, d.hooks.Started, d.holdEvent(h, nil, now, left))
+		post(d, d.hooks.Started, d.holdEvent(s, nil, now, left))
 	}
 }
 
 // ended reports the end of a hold. If the lock ended under its holder the log has a line. A share needs none: the lock
 // that it belongs to has one. Where the nodes are asked for the next holder, the line comes with the answer.
-func (d *reporter) ended(h *hold, cause error, now clock.Instant, left time.Duration) {
+func (d *reporter) ended(s subject, cause error, now clock.Instant, left time.Duration, logged bool) {
 	if d == nil {
 		return
 	}
-	if lost := lossIn(cause); lost != nil && !lost.end.asks && (!h.isShare() || lost != lossIn(h.outer.endCause())) {
-		d.lost(h, lost)
+	if lost := lossIn(cause); lost != nil && !lost.end.asks && !logged {
+		d.lost(s, lost)
 	}
 	if d.hooks.Ended != nil {
-		post(d, d.hooks.Ended, d.holdEvent(h, cause, now, left))
+		post(d, d.hooks.Ended, d.holdEvent(s, cause, now, left))
 	}
 }
 
-func (d *reporter) holdEvent(h *hold, cause error, now clock.Instant, left time.Duration) HoldEvent {
-	e := HoldEvent{EventInfo: d.info(h.caller, h.holder.Names), Cause: cause, Held: now.Sub(h.holder.Began), Shared: h.isShare()}
+func (d *reporter) holdEvent(s subject, cause error, now clock.Instant, left time.Duration) HoldEvent {
+	e := HoldEvent{EventInfo: d.info(s.caller, s.names), Cause: cause, Held: now.Sub(s.began), Shared: s.shared}
 	if !e.Shared {
 		e.Validity = max(0, left)
 	}
@@ -141,35 +152,49 @@ func (d *reporter) holdEvent(h *hold, cause error, now clock.Instant, left time.
 }
 
 // lost writes the log's line about a lock that ended under its holder.
-func (d *reporter) lost(h *hold, lost *LostError) {
+func (d *reporter) lost(s subject, lost *LostError) {
 	if d == nil {
 		return
 	}
-	d.Warn("lock ended under its holder", "names", printable(h.holder.Names), "owner", command.Owner(h.args.Token()),
-		"id", command.ID(h.args.Token()), "reason", lost.Reason, "cause", lost.Why(), "held", lost.end.over.Sub(lost.end.began))
+	d.Warn("lock ended under its holder", "names", printable(s.names), "owner", command.Owner(s.token),
+		"id", command.ID(s.token), "reason", lost.Reason, "cause", lost.Why(), "held", lost.end.over.Sub(lost.end.began))
 }
 
-// extended reports the outcome of an extension.
-func (d *reporter) extended(x *extension, now clock.Instant) {
-	if d == nil || d.hooks.Extended == nil {
-		return
-	}
-	h := x.hold
-	post(d, d.hooks.Extended, RoundEvent{
-		EventInfo: d.info(h.caller, h.holder.Names), Auto: x.auto, Err: x.failure(), Took: now.Sub(x.round.Start), Validity: h.lock().Remaining(),
-	})
+// extended reports the outcome of an extension. e lacks what all events have.
+func (d *reporter) extended(s subject, e RoundEvent) {
+	e.EventInfo = d.info(s.caller, s.names)
+	post(d, d.hooks.Extended, e)
 }
 
 // released reports the outcome of a release.
-func (d *reporter) released(h *hold, err error, began clock.Instant) {
+func (d *reporter) released(s subject, err error, began clock.Instant) {
 	if d == nil {
 		return
 	}
 	switch {
 	case errors.Is(err, ErrLost):
-		d.Warn("release found the lock lost", "names", printable(h.holder.Names), "error", err)
+		d.Warn("release found the lock lost", "names", printable(s.names), "error", err)
 	case err != nil:
-		d.Warn("release not confirmed", "names", printable(h.holder.Names), "error", err)
+		d.Warn("release not confirmed", "names", printable(s.names), "error", err)
 	}
-	post(d, d.hooks.Released, RoundEvent{EventInfo: d.info(h.caller, h.holder.Names), Err: err, Took: d.now().Sub(began)})
+	post(d, d.hooks.Released, RoundEvent{EventInfo: d.info(s.caller, s.names), Err: err, Took: d.now().Sub(began)})
+}
+
+// escaped returns names as logs may show them: those of a claim can contain any bytes.
+func escaped(names []string) []string {
+	shown := make([]string, len(names))
+	for i, n := range names {
+		shown[i] = oneline.Printable(n)
+	}
+	return shown
+}
+
+// printable returns a few of the names of a lock for a log line.
+func printable(names []string) []string {
+	few, more := oneline.Few(names)
+	shown := escaped(few)
+	if more != "" {
+		shown = append(shown, strings.TrimSpace(more))
+	}
+	return shown
 }

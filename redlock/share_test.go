@@ -18,7 +18,8 @@ import (
 // shared acquires a share of the lock k.
 func shared(t *testing.T, k *Lock, opts ...LockOption) *Lock {
 	t.Helper()
-	s, err := k.l.Acquire(k.Context(), k.holder.Names[0], 100*time.Millisecond, append(opts, WithShared())...)
+	a := &acquisition{call: call{l: k.l, names: k.holder.Names[:1], ttl: 100 * time.Millisecond}}
+	s, err := a.acquire(k.Context(), append(opts, WithShared()))
 	require.NoError(t, err)
 	require.NotNil(t, s.outer)
 	return s

@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
+	"github.com/quorumlock/go-redlock/internal/verdict"
 	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
@@ -93,4 +94,55 @@ func (s *survey) longest() (d time.Duration) {
 		}
 	})
 	return d
+}
+
+// resume queries the nodes and starts the hold if a quorum still keeps the keys.
+func (h *hold) resume(ctx context.Context) error {
+	s := newSurvey(h)
+	s.supports = func(keys []command.KeyState) bool {
+		until, ours := h.supported(s.Start, keys)
+		return ours && h.lease.Terms.Suffices(until.Sub(h.l.now())-time.Millisecond)
+	}
+	h.holder.Began = s.Start
+	if err := s.run(ctx); err != nil {
+		return withOp("resume", err)
+	}
+	until, kept, gone := s.until()
+	now := h.l.now()
+	switch {
+	case gone:
+		return withOp("resume", votesError(s.Round, ErrLost))
+	case !kept:
+		return withOp("resume", faultError(s.Round))
+	case !h.lease.Terms.Suffices(until.Sub(now)):
+		return withOp("resume", votesError(s.Round, ErrTooLate))
+	}
+	h.mu.Lock()
+	h.keys.longest = max(h.keys.longest, s.longest())
+	h.mu.Unlock()
+	h.l.group.NoteDecided(s.Round, until, 0)
+	h.l.waiting.Acquired(&h.holder, nil)
+	h.markHeld(until, now)
+	return nil
+}
+
+// quorumHolder returns the token that a quorum of the nodes has under a name, if there is one, and how long a
+// quorum keeps it. That is negative, as nodes report it, if it never expires.
+func quorumHolder(res *vote.Ballots, name int) (token string, kept time.Duration) {
+	for token, left := range verdict.TokensHolding(res.KeyStates, name) {
+		for i := range left {
+			if left[i] < 0 {
+				left[i] = verdict.NoExpiry
+			}
+		}
+		kept, ok := quorum.Supported(left, res.Need())
+		if !ok || token == "" {
+			continue
+		}
+		if kept == verdict.NoExpiry {
+			kept = -time.Millisecond
+		}
+		return token, kept
+	}
+	return "", 0
 }

@@ -86,7 +86,7 @@ func ties(t *testing.T, far time.Duration) {
 		tie := func() (took time.Duration, err error) {
 			var k *Lock
 			took = elapsed(func() {
-				k, _, err = (&acquisition{l: l, names: []string{"a"}, ttl: 10 * time.Second, patient: true}).attempt(bg, nil)
+				k, _, err = (&acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: 10 * time.Second, patient: true}}).attempt(bg, nil)
 			})
 			if err == nil {
 				require.NoError(t, k.Release(bg))

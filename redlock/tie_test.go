@@ -61,7 +61,7 @@ func TestATieIsGivenUpSoonWhicheverAnswerComesFirst(t *testing.T) {
 			fl.masters[slow].SetDelay(5 * time.Millisecond)
 			fl.masters[2].Freeze()
 			took := elapsed(func() {
-				_, _, err := (&acquisition{l: l, names: []string{"a"}, ttl: 10 * time.Second}).attempt(bg, nil)
+				_, _, err := (&acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: 10 * time.Second}}).attempt(bg, nil)
 				require.ErrorIs(t, err, ErrHeld)
 				require.True(t, isSplit(err))
 				require.NotErrorIs(t, err, ErrNodeTimeout, "it was not that long")

@@ -253,7 +253,7 @@ func TestACancelledAcquireIsNoFault(t *testing.T) {
 			}
 			return false
 		}
-		_, _, err := (&acquisition{l: l, names: []string{"a"}, ttl: time.Minute}).attempt(bg, nil)
+		_, _, err := (&acquisition{call: call{l: &l.core, names: []string{"a"}, ttl: time.Minute}}).attempt(bg, nil)
 		require.ErrorIs(t, err, ErrHeld)
 		require.True(t, isSplit(err), "%v", err)
 	})

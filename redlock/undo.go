@@ -81,11 +81,11 @@ var undoEvents = vote.Events{
 	},
 	OnDecision: func(r *vote.Round) { r.Owner.(*hold).onUndoDecided(r) },
 	OnComplete: func(r *vote.Round) { // every node has answered
-		lk := r.Owner.(*hold)
-		if !lk.wasHeld() { // the acquisition may have won: then its timer is set
-			lk.l.timers.Clear(&lk.timer)
+		h := r.Owner.(*hold)
+		if !h.wasHeld() { // the acquisition may have won: then its timer is set
+			h.l.timers.Clear(&h.timer)
 		}
-		lk.l.registry.remove(lk.lock())
+		h.l.registry.remove(h)
 	},
 }
 
@@ -100,7 +100,7 @@ func (h *hold) onUndoDecided(r *vote.Round) {
 		h.l.waiting.NoteOthers(&h.holder, h.lease.Ends(), command.Others(others)) //nolint:gosec // bounded
 	}
 	if h.opts.asyncRelease && errors.Is(h.cause, ErrReleased) {
-		h.l.reporter.released(h, h.releaseResult(), r.Start)
+		h.l.reporter.released(h.subject(), h.releaseResult(), r.Start)
 	}
 }
 

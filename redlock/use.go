@@ -2,15 +2,83 @@ package redlock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
 )
+
+// Names returns a copy of the names that the lock holds, sorted.
+func (lk *Lock) Names() []string { return slices.Clone(lk.holder.Names) }
+
+// Token returns the value of the lock's keys. A client that knows it and can reach a quorum of the
+// nodes can extend and release the lock: use ID for logs and databases.
+func (lk *Lock) Token() string { return lk.args.Token() }
+
+// Fence returns the fencing token, which orders the locks on a name: see WithFencing. It is constant
+// during the hold, also across Detach and Resume. It is 0 without WithFencing. See AcceptFence for its
+// use by a resource.
+func (lk *Lock) Fence() int64 { return lk.fence }
+
+// AcceptFence reports whether a protected resource may accept a request with this fencing token.
+// seen and seenOwner are the largest token that the resource has accepted and its owner. The
+// resource must check and update them in the transaction of its write. If the write depends on what was read in an earlier
+// transaction, it must do so before that read, too. Otherwise the late write of an earlier holder may come between.
+//
+// A token is accepted if it is larger than seen, or equal and from the same owner. owner is any
+// value that distinguishes holders, such as Lock.ID. A plain >= would accept two holders with the
+// same token. A token of 0, that of a lock without fencing, is never accepted.
+func AcceptFence(seen int64, seenOwner string, fence int64, owner string) bool {
+	return fence > 0 && (fence > seen || fence == seen && owner == seenOwner)
+}
+
+// Err returns nil while the lock is valid and has not ended its context, and afterwards the reason. It
+// matches what context.Cause returns for Lock.Context, and a *LostError is as of now. So after Release
+// it matches ErrReleased, whatever Release returned. If the context of the caller of Do has ended, and
+// not the lock, it is nil. It needs no network, and is safe for concurrent use.
+//
+// Join it to the error of work that the end of the lock may have cut short: that error often is no more
+// than context.Canceled.
+func (lk *Lock) Err() error {
+	lk.applyDue()
+	cause := lk.contextCause()
+	if cause == nil {
+		return nil
+	}
+	return lk.named(cause)
+}
+
+// Progress reports that the work is making progress (WithProgress). Without that option it does
+// nothing.
+func (lk *Lock) Progress() {
+	if lk.isShare() {
+		lk.keeper().lock().Progress()
+		return
+	}
+	if lk.lease.Terms.Progress == 0 {
+		return
+	}
+	now := lk.l.now()
+	lk.mu.Lock()
+	defer lk.mu.Unlock()
+	if lk.lease.MadeProgress(now) {
+		lk.scheduleLocked()
+	}
+}
+
+// MarshalJSON returns an object for logs with names, id, fence (omitted without fencing) and
+// remaining_ms. Unlike a Claim it cannot be resumed.
+func (lk *Lock) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Names     []string `json:"names"`
+		ID        string   `json:"id"`
+		Fence     int64    `json:"fence,omitempty"`
+		Remaining int64    `json:"remaining_ms"`
+	}{escaped(lk.holder.Names), lk.ID(), lk.fence, max(0, lk.Remaining()).Milliseconds()})
+}
 
 // Extend asks the nodes to keep the lock for ttl from now. If a quorum confirms before the
 // current validity ends, the validity is extended. Extend never shortens it. On the nodes
@@ -57,19 +125,6 @@ func unlessEnded(lk *Lock, err error) error {
 		return lk.endError()
 	}
 	return err
-}
-
-// stopReasonLocked returns why a held lock is no longer extended.
-func (lk *Lock) stopReasonLocked() error {
-	cause := lk.ctx.cause
-	switch {
-	case cause != nil:
-	case lk.lease.EndsByMaxHold(): // its context is about to end
-		cause = ErrMaxHold
-	default:
-		cause = ErrLost
-	}
-	return fmt.Errorf("%w; no extension after the end of its context", lk.named(cause))
 }
 
 // Check asks a quorum of nodes whether the lock is still held. It takes one round trip and at
@@ -175,13 +230,6 @@ func (lk *Lock) Release(ctx context.Context) error {
 	return lk.release.err
 }
 
-// releaseCall is the state of the first call of Release.
-type releaseCall struct {
-	called  bool           // guarded by Lock.mu
-	running sync.WaitGroup // not sync.Once: to block there stops the time of a testing/synctest bubble
-	err     error          // its result; readable when it is not running any more
-}
-
 // awaitRelease waits for the result of the first call of Release, and returns it.
 func (lk *Lock) awaitRelease(ended bool, began clock.Instant) error {
 	switch {
@@ -192,7 +240,7 @@ func (lk *Lock) awaitRelease(ended bool, began clock.Instant) error {
 	}
 	lk.keys.undo.Load().Wait(nil)
 	err := lk.releaseResult()
-	lk.l.reporter.released(&lk.hold, err, began)
+	lk.l.reporter.released(lk.subject(), err, began)
 	return err
 }
 
@@ -227,6 +275,6 @@ func (lk *Lock) Detach() (Claim, error) {
 	for _, r := range pending {
 		r.Wait(nil)
 	}
-	lk.l.registry.remove(lk)
+	lk.l.registry.remove(&lk.hold)
 	return Claim{Names: lk.Names(), Token: lk.args.Token(), Fence: lk.fence, TTL: lk.opts.ttl}, nil
 }
