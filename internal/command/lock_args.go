@@ -58,3 +58,17 @@ func (t *LockArgs) keys() []any { return t.boxed[:len(t.Keys)] }
 func (t *LockArgs) token() any { return t.boxed[len(t.Keys)] }
 
 func (t *LockArgs) counters() []any { return t.boxed[len(t.Keys)+1:] }
+
+// FenceKey returns the key of a key's fence counter. tagged is for Redis Clusters, where both
+// must have one slot: by the key's own hash tag, or with the whole key as the tag. The keys {a}
+// and a then share a counter, which only leaves gaps in their fences.
+func FenceKey(key string, tagged bool) string {
+	if !tagged || hashTag(key) != key {
+		return FencePrefix + key
+	}
+	return FencePrefix + "{" + key + "}"
+}
+
+// CanHaveFenceKey reports whether the tagged counter has its key's slot. It has not if the key
+// contains a brace that would end the tag early.
+func CanHaveFenceKey(key string) bool { return hashTag(FenceKey(key, true)) == hashTag(key) }

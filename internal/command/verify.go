@@ -1,25 +1,6 @@
 package command
 
-import (
-	"strconv"
-
-	"github.com/quorumlock/go-redlock/internal/guard"
-)
-
-// NewVerifyMarker fills r with a VerifyMarker of the node of this name. It compares the marker
-// with what the server itself reports, and decides. over allows a quarantine that has passed by
-// the node's clock to end: a client that saw the quarantine begin waits for its own timer as well
-// (docs/dev/hazards.md H100).
-func NewVerifyMarker(r *Request, g *guard.Settings, node string, over bool) {
-	end := "stay"
-	if over {
-		end = "end"
-	}
-	full := strconv.FormatInt(g.Quarantine(node).Milliseconds(), 10)
-	r.fillOther(VerifyMarker, verifyScript, &call{args: []any{small(1), markerKey, guard.Version, g.Shared(node), full, end}})
-}
-
-var markerKey any = guard.Key
+import "github.com/quorumlock/go-redlock/internal/guard"
 
 // The parts of scripts that check the marker. The marker is the last of KEYS. The expected marker
 // is the last of ARGV, which the node appends. Behind a proxy the script reads which server it

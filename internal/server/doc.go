@@ -7,7 +7,8 @@ package server
 //	server.go    Server: dials, serves a connection, dials again
 //	config.go    its settings, and what the kind of a node changes
 //	shared.go    what the servers of one node share
-//	queue.go     commands that wait to be written, and how those that are not sent end
+//	queue.go     commands that wait to be written
+//	dropped.go   how those that are not sent end
 //	writer.go    writes batches to a connection; merger.go: commands that share a call
 //	flight.go    what was written and has no reply yet
 //	link.go      one connection: reads the replies, and answers

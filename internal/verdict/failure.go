@@ -81,14 +81,3 @@ type Contention struct {
 	Took  time.Duration // duration of the attempt until its decision
 	Pause time.Duration // the least pause before the next attempt, as after a quarantine
 }
-
-// TokensHolding maps the tokens that hold a name to the remaining times on each node.
-func TokensHolding(nodes [][]command.KeyState, name int) map[string][]time.Duration {
-	held := make(map[string][]time.Duration)
-	for _, keys := range nodes {
-		if len(keys) > name && !keys[name].Free() {
-			held[keys[name].Value] = append(held[keys[name].Value], keys[name].TTL)
-		}
-	}
-	return held
-}

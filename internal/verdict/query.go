@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"time"
+
 	"github.com/quorumlock/go-redlock/internal/command"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 )
@@ -87,4 +89,15 @@ func (q *Query) Suffice(answers []Answer) bool {
 	spare := len(q.votes) - q.need
 	decideFault := failed <= spare && failed+pending > spare
 	return most+pending < q.need && !decideFault
+}
+
+// TokensHolding maps the tokens that hold a name to the remaining times on each node.
+func TokensHolding(nodes [][]command.KeyState, name int) map[string][]time.Duration {
+	held := make(map[string][]time.Duration)
+	for _, keys := range nodes {
+		if len(keys) > name && !keys[name].Free() {
+			held[keys[name].Value] = append(held[keys[name].Value], keys[name].TTL)
+		}
+	}
+	return held
 }

@@ -5,7 +5,8 @@
 // is recorded.
 //
 //   - group.go: Group, the nodes and what their rounds share; how long a tied vote waits for a node
-//   - round.go: Round and its owner's methods: set up, send, wait, read the result
+//   - new.go: makes a round of a group, and sets its time
+//   - round.go: Round and its owner's methods: send, wait, read the result
 //   - answer.go: the path of an answer: count it, decide, report the events; the end of the vote's time
 //   - ballots.go: pure: one node's answer, and what all of them say and decide together
 //   - observer.go: what a test may be told of the rounds about locks

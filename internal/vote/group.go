@@ -6,7 +6,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
-	"github.com/quorumlock/go-redlock/internal/signal"
 	"github.com/quorumlock/go-redlock/internal/timer"
 )
 
@@ -34,30 +33,6 @@ func NewGroup(g *Group) *Group {
 	return g
 }
 
-// New makes a round about the names. The caller fills in the request, sets Start, and sends it.
-func (g *Group) New(events *Events, owner any, names []string) *Round {
-	n := len(g.Nodes)
-	r := &Round{group: g, events: events, Owner: owner, Names: names, wake: signal.New()}
-	r.Timer = &r.ownTimer
-	if n <= len(r.inline) {
-		r.ballots = newBallots(r.inline[:n])
-	} else {
-		r.ballots = newBallots(make([]Ballot, n))
-	}
-	r.pending.Store(int32(n + 1)) //nolint:gosec // at most 64
-	for i := range r.ballots.ByNode {
-		r.ballots.ByNode[i].cmd.Fill(&r.Request, i, (*receiver)(r))
-	}
-	return r
-}
-
-// NewReading makes a round that reads keys. It keeps their states.
-func (g *Group) NewReading(events *Events, owner any, names []string) *Round {
-	r := g.New(events, owner, names)
-	r.ballots.KeyStates = make([][]command.KeyState, len(g.Nodes))
-	return r
-}
-
 // A tied vote waits tieFactor times as long as the answers took, and at least minTie. One that is patient
 // waits for tripsPatience round trips of a distant node.
 const (
@@ -74,3 +49,30 @@ func TieTimeout(took time.Duration) time.Duration { return max(tieFactor*took, m
 func (g *Group) Patience(node int) time.Duration { return tripsPatience * g.trip(node) }
 
 func (g *Group) trip(node int) time.Duration { return time.Duration(g.trips[node].Load()) }
+
+// NoteBegan tells the observer, if there is one, that a round begins.
+func (g *Group) NoteBegan(r *Round) {
+	if g.Observer != nil {
+		g.Observer.Began(r)
+	}
+}
+
+// NoteDecided tells the observer what follows from a round.
+func (g *Group) NoteDecided(r *Round, until clock.Instant, fence int64) {
+	if g.Observer != nil {
+		g.Observer.Decided(r, until, fence)
+	}
+}
+
+// NoteEnded tells the observer that an attempt or a lock is over.
+func (g *Group) NoteEnded(token string, kept bool) {
+	if g.Observer != nil {
+		g.Observer.Ended(token, kept)
+	}
+}
+
+func (g *Group) noteAnswer(r *Round, node int, rep command.Reply) {
+	if g.Observer != nil {
+		g.Observer.Answered(r, node, rep)
+	}
+}

@@ -18,30 +18,3 @@ type Observer interface {
 	// Ended reports that an attempt or a lock is over, before it is undone. With kept it was detached.
 	Ended(token string, kept bool)
 }
-
-// NoteBegan tells the observer, if there is one, that a round begins.
-func (g *Group) NoteBegan(r *Round) {
-	if g.Observer != nil {
-		g.Observer.Began(r)
-	}
-}
-
-// NoteDecided tells the observer what follows from a round.
-func (g *Group) NoteDecided(r *Round, until clock.Instant, fence int64) {
-	if g.Observer != nil {
-		g.Observer.Decided(r, until, fence)
-	}
-}
-
-// NoteEnded tells the observer that an attempt or a lock is over.
-func (g *Group) NoteEnded(token string, kept bool) {
-	if g.Observer != nil {
-		g.Observer.Ended(token, kept)
-	}
-}
-
-func (g *Group) noteAnswer(r *Round, node int, rep command.Reply) {
-	if g.Observer != nil {
-		g.Observer.Answered(r, node, rep)
-	}
-}

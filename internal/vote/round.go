@@ -3,7 +3,6 @@ package vote
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/command"
@@ -48,12 +47,6 @@ type Events struct {
 	OnDecision func(r *Round)
 	// OnComplete is called once, when every command has been answered and OnDecision has returned.
 	OnComplete func(r *Round)
-}
-
-// Arm sets the time, counted from Start, in which answers count. It must precede Send.
-func (r *Round) Arm(timeout time.Duration) {
-	r.deadline = r.Start.Add(timeout)
-	r.group.Timers.Set(r.Timer, r.deadline, (*voteTimer)(r))
 }
 
 // Send submits the commands. A node for which known returns true is skipped, and its answer is the one

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,10 +13,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/oneline"
 	"github.com/quorumlock/go-redlock/redlock"
 )
-
-// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
-// reason and what to do.
-var ErrNotAdmitted = errors.New("redlock: not admitted")
 
 // Admit lets the nodes of a new deployment vote at once. Otherwise the first acquisition starts a
 // quarantine of maxTTL. Admit, or redlock doctor --admit, must run before the first client is

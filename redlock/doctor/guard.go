@@ -9,13 +9,6 @@ import (
 	"github.com/quorumlock/go-redlock/internal/guard"
 )
 
-// The codes of findings about the guard.
-const (
-	codeGuard   = "guard"
-	codeBacklog = "backlog"
-	codeAdmit   = "admission"
-)
-
 func (n *Node) add(grade Grade, code, format string, args ...any) {
 	n.Findings = append(n.Findings, Finding{Grade: grade, Code: code, Text: n.Node + " " + fmt.Sprintf(format, args...)})
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -114,3 +115,14 @@ func (r *Report) admitError() error {
 	}
 	return fmt.Errorf("%w: %s", ErrNotAdmitted, oneline.List(why, "; "))
 }
+
+// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
+// reason and what to do.
+var ErrNotAdmitted = errors.New("redlock: not admitted")
+
+// The codes of findings about the guard.
+const (
+	codeGuard   = "guard"
+	codeBacklog = "backlog"
+	codeAdmit   = "admission"
+)
