@@ -110,10 +110,6 @@ type channel struct {
 	firstAt   clock.Instant // when the first of them did
 }
 
-// AnnounceGrace is how long after the first node's announcement a waiter waits for those of other
-// nodes. One node is not a quorum, but announcements may be lost.
-const AnnounceGrace = 2 * time.Millisecond
-
 // leaveLocked ends the use of the channel. It remains subscribed to until keepUntil.
 func (c *channel) leaveLocked() {
 	c.waiter = nil

@@ -7,23 +7,6 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// A process holds a name at most this many times in a streak, and for this long, before it yields
-// to other processes that wait (docs/dev/rules.md rule 21).
-const (
-	MaxStreak     = 16
-	MaxStreakTime = 50 * time.Millisecond
-)
-
-// After maxUnbroken and more than one streak a process leaves a name to others for this time divided by unknownShare, also if it
-// knows of none that waits: a node may be unable to count who listens, and a process that may not subscribe is not counted.
-const (
-	maxUnbroken  = 5 * MaxStreakTime
-	unknownShare = 100
-)
-
-// minStreakTime bounds the streak of a process in which nobody else waits for the name.
-const minStreakTime = 2 * time.Millisecond
-
 // streak counts the successive holds of a name by this process, and knows when other processes have their
 // turn.
 type streak struct {

@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -28,9 +27,6 @@ type Config struct {
 	Closing    <-chan struct{} // ends every wait
 	ErrClosed  error           // the error of a wait that Closing ended
 }
-
-// never is an instant that does not come.
-const never = clock.Instant(1<<63 - 1)
 
 // Table records which locks are held and which waiters are queued in this process, by name. It also
 // receives the release announcements of other processes. Its methods are safe for concurrent use.
@@ -76,82 +72,9 @@ type nameState struct {
 	linger *timer.Timer // removes a state that lingers for its streak
 }
 
-// Linger is how long a subscription remains at most while its last waiter has the lock, and a streak after its last
-// hold: a process often contends for the same name again.
-const Linger = time.Second
-
 // again returns how soon this process asks for the name again if it does so at once: when its release was answered. Afterwards
 // it must not count as a waiter any more.
 func (s *nameState) again() time.Duration { return min(Linger, AgainAfter+4*s.lasted) }
-
-// AgainAfter is how long a process may take for that on a busy machine.
-const AgainAfter = 10 * time.Millisecond
-
-// Acquired records a lock that is held here. Its waiter leaves the queue. w may be nil.
-func (t *Table) Acquired(h *Hold, w *Waiter) {
-	now := t.now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range h.Names {
-		s := t.getOrCreateLocked(name)
-		s.holder, s.lasted = h, now.Sub(h.Began)
-		if !h.HandedOff {
-			s.took(s.lasted)
-		}
-		if !h.HandedOff || s.holds == 0 { // the handoff may have been of another name
-			s.holdBegins(h.Began, 3*t.cfg.Backoff.Min)
-		}
-		s.joined, s.gaveUpAt = 0, 0
-		if w != nil && w.reason == ByMessage {
-			s.granted()
-		}
-	}
-	if w != nil {
-		w.leaveLocked(Linger)
-	}
-}
-
-// Ended records that a lock is no longer held here, although its keys may remain. It wakes the
-// heads that wait for its names, which then attempt for themselves.
-func (t *Table) Ended(h *Hold) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range h.Names {
-		s := t.names[name]
-		if s == nil {
-			continue
-		}
-		if s.holder == h {
-			s.holder = nil
-		}
-		if head := s.head(); head != nil {
-			head.wakeLocked(ByHandoff)
-		}
-		t.removeIfIdleLocked(s)
-	}
-}
-
-// NoteOthers records whether other processes wait for the names of a lock that ended at an
-// instant. If that is unknown, they do if another process was seen a short time ago.
-func (t *Table) NoteOthers(h *Hold, ended clock.Instant, others command.Others) {
-	if h.forgotten && others != command.OthersWait {
-		return // the usual case
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range h.Names {
-		s := t.names[name]
-		switch {
-		case s == nil && others != command.OthersWait:
-			continue
-		case s == nil:
-			s = t.getOrCreateLocked(name)
-			s.holds, s.start, s.releasedAt = 1, h.Began, ended
-		}
-		s.others = others == command.OthersWait || others == command.OthersUnknown && s.seenAt != 0 && t.now().Sub(s.seenAt) < Linger
-		t.removeIfIdleLocked(s)
-	}
-}
 
 // Holder returns a lock of this process that holds one of the names, or nil.
 func (t *Table) Holder(names []string) *Hold {
@@ -275,25 +198,92 @@ func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration
 	}
 }
 
-// maxPause returns the longest time between two polls of a subscribed waiter.
-func (t *Table) maxPause() time.Duration { return max(MaxPollPause, t.cfg.Backoff.Max) }
-
-// pollPause returns the time to the next poll. soon is for a holder that may not announce its release, or of which
-// nothing is known. The first pause spreads waiters that were woken together, and no pause is always the same, so
-// that polls do not always meet the holds of another process.
-func (t *Table) pollPause(first, soon bool) time.Duration {
-	switch longest := t.maxPause(); {
-	case soon:
-		return max(t.cfg.Backoff.Min, MinForeignPause+rand.N(MaxForeignPause-MinForeignPause))
-	case first:
-		return longest*3/4 + rand.N(longest/4)
-	default:
-		return longest*15/16 + rand.N(longest/16)
-	}
-}
-
 func (t *Table) majority() int { return quorum.Majority(len(t.cfg.Nodes)) }
 
 func (t *Table) isMajority(nodes quorum.Nodes) bool { return nodes.Len() >= t.majority() }
 
 func (t *Table) now() clock.Instant { return t.cfg.Clock.Now() }
+
+// queue is the queue of one name. Table.mu guards it.
+type queue struct {
+	first, last *entry
+}
+
+// entry is a waiter in the queue of one name.
+type entry struct {
+	waiter     *Waiter
+	state      *nameState
+	prev, next *entry
+}
+
+func (q *queue) empty() bool { return q.first == nil }
+
+// head returns the first waiter if it is also at the head of its other queues, otherwise nil.
+func (q *queue) head() *Waiter {
+	if q.first == nil || !q.first.waiter.atHead() {
+		return nil
+	}
+	return q.first.waiter
+}
+
+// place is where a waiter stands in the queues of its names. Table.mu guards it. The waiter's own goroutine alone
+// changes entries, and so may read its length without the mutex.
+type place struct {
+	entries []entry  // empty: it has left
+	single  [1]entry // backs entries for one name, the usual case
+	ahead   int      // number of queues in which other waiters are ahead
+}
+
+// enterLocked appends the waiter to the queues of its names, in one step, so that waiters for
+// overlapping sets of names do not wait for each other.
+func (p *place) enterLocked(w *Waiter) {
+	p.entries = p.single[:0]
+	if len(w.names) > len(p.single) {
+		p.entries = make([]entry, 0, len(w.names)) // entries must not move
+	}
+	for _, name := range w.names {
+		s := w.table.getOrCreateLocked(name)
+		p.entries = append(p.entries, entry{waiter: w, state: s, prev: s.last})
+		e := &p.entries[len(p.entries)-1]
+		if s.last == nil {
+			s.first = e
+		} else {
+			s.last.next = e
+			p.ahead++
+		}
+		s.last = e
+	}
+}
+
+// atHead reports whether the waiter is at the head of all its queues. It then stays there until it
+// leaves.
+func (p *place) atHead() bool { return len(p.entries) > 0 && p.ahead == 0 }
+
+// leaveLocked removes the waiter from its queues, at any position, and lets the next ones advance.
+func (p *place) leaveLocked() {
+	for i := range p.entries {
+		p.entries[i].remove()
+	}
+	*p = place{} // keeps no neighbour alive
+}
+
+func (e *entry) remove() {
+	s := e.state
+	if e.next == nil {
+		s.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	if e.prev != nil {
+		e.prev.next = e.next
+		return
+	}
+	if s.first = e.next; s.first != nil {
+		if !s.first.waiter.inheritLocked(e.waiter) {
+			s.first.waiter.advanceLocked()
+		}
+	} else if s.joined != 0 { // most have not waited, and need not read the clock
+		s.givesUp(s.table.now())
+	}
+	s.table.removeIfIdleLocked(s)
+}

@@ -10,12 +10,6 @@ import (
 	"github.com/quorumlock/go-redlock/clock"
 )
 
-// The bounds of a slot: the time that a waiter leaves to each process that goes before it.
-const (
-	minSlot = time.Millisecond
-	maxSlot = 64 * time.Millisecond
-)
-
 // release is what the announcement of a release says. Like every announcement it is a hint.
 type release struct {
 	age     time.Duration // how long the holder had waited; 0 if unknown

@@ -3,6 +3,7 @@ package waiting
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -169,9 +170,9 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 	for {
 		switch s {
 		case polls:
-			newPoll(w, w.contender.Failed()).begin()
+			w.beginPoll()
 		case concludes:
-			s, woken = w.poll.end(), ByPoll
+			s, woken = w.endPoll(), ByPoll
 		}
 		if s == tries && w.mayTry(woken) {
 			return nil, nil
@@ -182,6 +183,43 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 			return attempt, err
 		}
 	}
+}
+
+// beginPoll queries the nodes whether the keys remain.
+func (w *Waiter) beginPoll() {
+	p := newPoll(w.table, w.names, w.awaits, w.contender.Failed(), w.answeredLocked)
+	w.table.mu.Lock()
+	w.poll = p
+	w.look.poll(p.until)
+	if w.woken <= BySubscription { // the poll finds what woke it
+		w.woken = none
+		w.wake.Clear()
+	}
+	w.table.mu.Unlock()
+	p.send()
+}
+
+// answeredLocked wakes the waiter if the poll is its last one.
+func (w *Waiter) answeredLocked(p *poll) {
+	if w.poll == p {
+		w.wakeLocked(byAnswer)
+	}
+}
+
+// endPoll looks at the answers, and returns what the waiter does next.
+func (w *Waiter) endPoll() step {
+	t, p := w.table, w.poll
+	next := t.now().Add(t.pollPause(false, w.seen.foreign))
+	t.mu.Lock()
+	held := slices.Clone(p.held)
+	expiry, free := freeAt(p.blocked)
+	s := w.look.answered(free, expiry, next)
+	if w.poll = nil; w.woken == byAnswer {
+		w.woken = none
+	}
+	t.mu.Unlock()
+	w.contender.Polled(held, s == sleeps)
+	return s
 }
 
 // mayTry reports whether the waiter makes an attempt now. Otherwise others go first.
@@ -307,21 +345,6 @@ func (w *Waiter) noteRefusalLocked(now clock.Instant, took time.Duration) {
 		}
 	}
 }
-
-const (
-	// rounding is how much longer than its TTL a server may keep a key: it compares whole milliseconds.
-	rounding = time.Millisecond
-	// ExpiryMargin is how long after a key's expected end an attempt is made: nodes report TTLs in whole milliseconds. It is
-	// longer than rounding, so that those whose turn it is go first when the keys of a minimum hold end.
-	ExpiryMargin = 3 * rounding
-)
-
-// A waiter that hears of no release, and has seen within the time busy that the names changed hands, pauses for about
-// maxBusyPause at most. A process that can't know that it waits leaves it so much time after maxUnbroken.
-const (
-	maxBusyPause = maxUnbroken / unknownShare
-	busy         = 4 * MaxStreakTime
-)
 
 // MayAssumeHeld reports whether a refusal needs no query for its reason: after a release others were faster.
 // Now and then it is queried nevertheless.
