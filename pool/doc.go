@@ -2,11 +2,12 @@
 // and with the packages pool/sentinel and pool/cluster masters behind Sentinels, and Redis Clusters.
 //
 // A node has one pipelined connection, and one more for announcements while callers wait for locks. A Cluster
-// has these to each of its masters. Callers queue commands and never wait for a socket. All queued commands go out in one write, and a reader matches the
-// replies in order. All commands of one lock take the same connection, so an undo can't overtake
-// the command that it undoes. If a connection ended with an acquire unanswered, the server may still
-// read that acquire from it. So the next connection tells the server to drop the old one before it
-// sends the undos. Where it may not, the node deletes what such an acquire makes late.
+// has these to each of its masters. Callers queue commands and never wait for a socket. All queued
+// commands go out in one write, and a reader matches the replies in order. All commands of one lock
+// take the same connection, so an undo can't overtake the command that it undoes. If a connection
+// ended with an acquire unanswered, the server may still read that acquire from it. So the next
+// connection tells the server to drop the old one before it sends the undos. Where it may not, the
+// node deletes what such an acquire makes late.
 package pool
 
 // The files of the package.

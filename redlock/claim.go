@@ -11,10 +11,11 @@ import (
 
 // Claim is a lock without a handle: Detach returns it, and Resume makes a handle of it again.
 // A Claim is resumed by one process at a time, and not after its release: if two processes resume
-// copies of it, both hold the same lock, with the same fence. It marshals to text, which is a string in JSON. Keep it like a password, because it contains the token, which can release
-// the lock. String hides the token, but package fmt calls no methods on unexported fields, and prints a
-// Claim in one with its token. A program that can change a claim can change its names, TTL and fence: take
-// claims from trusted places only.
+// copies of it, both hold the same lock, with the same fence. It marshals to text, which is a
+// string in JSON. Keep it like a password, because it contains the token, which can release the
+// lock. String hides the token, but package fmt calls no methods on unexported fields, and prints a
+// Claim in one with its token. A program that can change a claim can change its names, TTL and
+// fence: take claims from trusted places only.
 type Claim struct {
 	Names []string
 	Token string

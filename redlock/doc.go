@@ -30,16 +30,18 @@
 //     same servers, and [WithLogger] logs what an operator should know.
 //   - Servers that may forget what they acknowledged: [WithRestartGuard], and [WithRepair] with it.
 //   - A resource that can refuse a late holder: [WithFencing], and [Lock.Fence].
-//   - One acquisition: [WithWait] bounds the wait, [WithFailFast] does not wait for nodes, [WithAutoExtend]
-//     extends the lock, [WithMaxHold] and [WithProgress] end a hold that hangs, [WithMinHold] keeps a name after a short job,
-//     and [WithStopMargin] gives work time to stop. [WithDefaults] gives such options to all acquisitions.
+//   - One acquisition: [WithWait] bounds the wait, [WithFailFast] does not wait for nodes,
+//     [WithAutoExtend] extends the lock, [WithMaxHold] and [WithProgress] end a hold that hangs,
+//     [WithMinHold] keeps a name after a short job, and [WithStopMargin] gives work time to stop.
+//     [WithDefaults] gives such options to all acquisitions.
 //
 // # Which error
 //
 // Every error matches an error of this package by [errors.Is], or the cause of the caller's own context.
 // Callers mostly need these:
 //
-//   - [ErrHeld]: another client holds the name, or votes were split. Wait, or skip the work if [HeldBy] names the holder.
+//   - [ErrHeld]: another client holds the name, or votes were split. Wait, or skip the work if [HeldBy]
+//     names the holder.
 //   - [ErrNoQuorum] and [ErrQuarantined]: too few nodes vote. [QuorumError] has each node's answer. Raise
 //     an alarm.
 //   - [ErrLost] and [ErrMaxHold]: the lock ended before its work did. Stop the work.
@@ -50,18 +52,19 @@ package redlock
 
 // The files of the package, from the outside in:
 //
-//	acquire.go, do.go, inspect.go, stats.go          what users call of a Locker: Acquire and Resume, Do and Lead, questions
-//	acquisition.go, attempt.go, holders.go           one call: a loop of attempts; one of them; who holds the names
-//	locker.go, open.go, close.go, door.go            a Locker: start and end; what package doctor and tests see of it
-//	use.go, lock.go, claim.go                        a Lock: what users call; its end, and what is due; claims
-//	context.go, context_bind.go                      its context, and contexts that are bound to it
-//	undo.go, extension.go, survey.go, loss.go        of one lock at the nodes: releases; extensions and repairs; questions; its loss
-//	hold.go, keys.go, extending.go                   that lock: its lease, what it has written, the requests about it
-//	core.go, registry.go, reporter.go                what the locks of a Locker use: nodes and timers; all locks; hooks and log
-//	options.go, lockoptions.go, settings.go          options, and what they set
-//	checks.go, nodes.go                              the bounds of settings, names and lists of nodes
-//	vote.go, quorum_error.go, lost.go, wait_error.go errors: of a node, of a quorum, of a lock that was lost, of a wait
-//	errors.go, trace.go                              errors to match; hooks
+//	acquire.go, do.go, inspect.go, stats.go       of a Locker: Acquire and Resume, Do and Lead, questions
+//	acquisition.go, attempt.go, holders.go        one call: a loop of attempts; one of them; who holds the names
+//	locker.go, open.go, close.go, door.go         a Locker: start and end; what doctor and tests see of it
+//	use.go, lock.go, claim.go                     a Lock: what users call; its end, and what is due; claims
+//	context.go, context_bind.go                   its context, and contexts that are bound to it
+//	undo.go, extension.go, survey.go, loss.go     a lock at the nodes: release, extension, question, loss
+//	hold.go, keys.go, extending.go                its lease, what it has written, the requests about it
+//	core.go, registry.go, reporter.go             what locks use: nodes and timers; all locks; hooks and log
+//	options.go, lockoptions.go, settings.go       options, and what they set
+//	checks.go, nodes.go                           the bounds of settings, of names, and of lists of nodes
+//	vote.go, quorum_error.go                      errors of a node and of a quorum
+//	lost.go, wait_error.go, errors.go             those of a lost lock and of a wait; errors to match
+//	trace.go                                      hooks
 //
 // Packages internal/vote (one request to all nodes, one decision), internal/waiting (who tries next,
 // and when) and internal/lease (what a held lock has to do next) have the rest.

@@ -128,7 +128,7 @@ func (f *Fences) failed(ctx context.Context, tx session, who string, err error) 
 	case !Retryable(err):
 		return fmt.Errorf("sqlfence: check the fence: %w", err)
 	case f.dialect == Postgres && anyInChain(err, isLockTimeout):
-		if open := f.openTransactions(ctx, tx); open != "" {
+		if open := openTransactions(ctx, tx, f.table); open != "" {
 			who += "; open transactions: " + open
 		}
 	}

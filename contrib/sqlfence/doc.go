@@ -15,8 +15,8 @@
 // names, compares, and stores the lock's fence. The rows stay locked until the transaction ends. So
 // the transactions of two holders run one after the other, and never the newer one first. A holder that is
 // stopped inside its transaction keeps its successor out until that transaction ends: Check returns ErrRetry
-// after Config.Wait (on MySQL and SQLite after the connection's own bound), and so does each repetition. CheckPgx is Check for pgx
-// without database/sql.
+// after Config.Wait (on MySQL and SQLite after the connection's own bound), and so does each
+// repetition. CheckPgx is Check for pgx without database/sql.
 //
 // The locks need redlock.WithFencing. All writers of the protected data must call Check, with the
 // same table, Namespace and KeyPrefix.

@@ -12,7 +12,7 @@ import (
 // PostgreSQL tells which transactions block another one only while that one waits. Then this transaction
 // cannot ask, and when the wait is over it has failed. So it is rolled back and begun again, without
 // leaving the connection (PostgreSQL 12 and later). It must not be committed.
-func (f *Fences) openTransactions(ctx context.Context, tx session) string {
+func openTransactions(ctx context.Context, tx session, table string) string {
 	if err := tx.exec(ctx, "ROLLBACK AND CHAIN"); err != nil {
 		return ""
 	}
@@ -22,7 +22,7 @@ func (f *Fences) openTransactions(ctx context.Context, tx session) string {
 		err := scan(&p.pid, &p.state, &p.seconds, &p.application, &p.client, &p.waitsFor)
 		list = append(list, p.String())
 		return err
-	}, strings.ReplaceAll(openTransactions, "%table%", f.table))
+	}, strings.ReplaceAll(selectTransactions, "%table%", table))
 	if err != nil {
 		return ""
 	}
@@ -31,7 +31,7 @@ func (f *Fences) openTransactions(ctx context.Context, tx session) string {
 
 // A transaction that has written to a table holds this lock on it until it ends. A user without the right to see a
 // session gets its process and application alone. Process 0 is a prepared transaction, as in pg_blocking_pids.
-const openTransactions = `SELECT coalesce(l.pid, 0), coalesce(a.state, ''), coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), -1)::bigint,
+const selectTransactions = `SELECT coalesce(l.pid, 0), coalesce(a.state, ''), coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), -1)::bigint,
   coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), array_to_string(pg_blocking_pids(l.pid), ', ')
 FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted AND l.relation = '%table%'::regclass
