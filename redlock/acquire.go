@@ -100,7 +100,7 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if err := l.registry.add(&lk.hold); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
-	if err := lk.resume(ctx); err != nil {
+	if err := resume(ctx, &lk.hold); err != nil {
 		l.registry.remove(&lk.hold)
 		return nil, err
 	}

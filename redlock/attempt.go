@@ -69,7 +69,7 @@ func (a *call) newLock(token string) *Lock {
 // newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
 // options of WithDefaults do not apply: some are not possible for a share.
 func newShare(a *call, lk *Lock) (*Lock, error) {
-	root := lk.keeper().lock()
+	root := lockOf(lk.keeper())
 	switch {
 	case a.ttl > root.opts.ttl:
 		return nil, invalid("share with a TTL of %v of a lock with %v", a.ttl, root.opts.ttl)

@@ -27,10 +27,10 @@ type closing struct {
 
 // await tells the holders to stop, and waits for their locks, for deletions and for the log.
 func (c *closing) await() {
-	held := slices.DeleteFunc(c.l.registry.all(), func(h *hold) bool { return !h.lock().isHeld() })
+	held := slices.DeleteFunc(c.l.registry.all(), func(h *hold) bool { return !lockOf(h).isHeld() })
 	for _, h := range held {
 		if h.opts.leads {
-			h.lock().cancelContext(ErrClosed)
+			lockOf(h).cancelContext(ErrClosed)
 		}
 	}
 	tellAll := c.stopHolders(held)
@@ -79,7 +79,7 @@ func (c *closing) margin(h *hold) time.Duration {
 
 // stop ends the context of a lock that is still held, and its extensions: Close gives it up.
 func (c *closing) stop(h *hold) {
-	lk := h.lock()
+	lk := lockOf(h)
 	if !lk.isHeld() {
 		return // it has a cause of its own
 	}
@@ -130,7 +130,7 @@ func (c *closing) awaitedUntil(h *hold) clock.Instant {
 func (c *closing) awaitUndos() bool {
 	over, stop := timer.After(c.l.set.clock, c.grace)
 	defer stop()
-	return c.awaitEnds(slices.DeleteFunc(c.l.registry.all(), func(h *hold) bool { return h.lock().isHeld() }), over)
+	return c.awaitEnds(slices.DeleteFunc(c.l.registry.all(), func(h *hold) bool { return lockOf(h).isHeld() }), over)
 }
 
 // awaitUntil waits until an instant, or until one of the channels is closed.
@@ -176,7 +176,7 @@ func (c *closing) leftovers() (held []string, err error) {
 	for _, h := range l.registry.all() {
 		undo := h.keys.undo.Load()
 		switch {
-		case h.lock().isHeld():
+		case lockOf(h).isHeld():
 			held = append(held, h.holder.Names...)
 		case !l.registry.has(h):
 		case undo != nil && undo.Decided():

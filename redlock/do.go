@@ -142,7 +142,7 @@ func runUnder(ctx context.Context, lk *Lock, fn func(ctx context.Context, lock *
 	err = fn(lk.contextWithin(link), lk)
 	outlived := false // the lock, or a share of it
 	for o := lk.outer; o != nil; o = o.outer {
-		outlived = outlived || !o.lock().isHeld()
+		outlived = outlived || !lockOf(o).isHeld()
 	}
 	stopped := lk.contextCause()
 	switch end := lk.Release(ctx); {

@@ -182,7 +182,7 @@ func TestAShareWithinDoLivesAndEndsByItself(t *testing.T) {
 		l := fl.locker()
 		err := l.Do(context.Background(), "a", 3*time.Second, func(ctx context.Context, k *Lock) error {
 			inner := l.Do(ctx, "a", 3*time.Second, func(ctx context.Context, s *Lock) error {
-				require.Same(t, k, s.keeper().lock())
+				require.Same(t, k, lockOf(s.keeper()))
 				pass(10 * time.Second) // the outer lock is extended
 				return ctx.Err()
 			}, WithShared())

@@ -52,7 +52,7 @@ package redlock
 
 // The files of the package, from the outside in:
 //
-//	acquire.go, do.go, inspect.go, stats.go       of a Locker: Acquire and Resume, Do and Lead, questions
+//	acquire.go, do.go, inspect.go                 of a Locker: Acquire and Resume, Do and Lead, questions
 //	acquisition.go, attempt.go, holders.go        one call: a loop of attempts; one of them; who holds the names
 //	locker.go, open.go, close.go, door.go         a Locker: start and end; what doctor and tests see of it
 //	use.go, lock.go, claim.go                     a Lock: what users call; its end, and what is due; claims

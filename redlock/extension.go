@@ -27,7 +27,7 @@ type extension struct {
 
 // extendLocked submits an extension, or returns nil if the lock cannot be extended. The release, which comes later,
 // looks for it in extending.rounds. The caller settles what was not sent.
-func (h *hold) extendLocked(ttl time.Duration, auto bool) (*extension, vote.Unsent) {
+func extendLocked(h *hold, ttl time.Duration, auto bool) (*extension, vote.Unsent) {
 	now := h.l.now()
 	if !h.lease.Extendable(now) {
 		return nil, nil
@@ -233,7 +233,7 @@ func (x *extension) noteCopies() {
 // the next extension. Because it creates keys, it is not sent after the validity ends, and it is
 // undone on every node that it was sent to, in order (docs/dev/rules.md rule 9). The caller settles
 // what was not sent.
-func (h *hold) repairLocked() vote.Unsent {
+func repairLocked(h *hold) vote.Unsent {
 	r := h.l.group.New(&repairEvents, h, h.holder.Names)
 	r.Rule, r.Start = vote.AfterAll, h.l.now() // Detach waits for the answers of all nodes
 	missing := h.lease.TakeMissing(r.Start)

@@ -57,8 +57,8 @@ func (f *family) add(s *Lock) {
 // list returns a copy of the shares.
 func (f *family) list() []*Lock { return slices.Collect(maps.Keys(f.shares)) }
 
-// lock returns the Lock of the hold.
-func (h *hold) lock() *Lock { return h.holder.Owner.(*Lock) }
+// lockOf returns the Lock of a hold.
+func lockOf(h *hold) *Lock { return h.holder.Owner.(*Lock) }
 
 // ID returns an identifier of the acquisition for logs, metrics and databases. It is 24 hexadecimal
 // digits, the first 96 bits of the token's SHA-256, from which the token cannot be derived. A lock,
@@ -71,7 +71,7 @@ func (lk *Lock) ID() string { return command.ID(lk.args.Token()) }
 func (lk *Lock) Remaining() time.Duration {
 	left := lk.remaining(lk.l.now())
 	if left > 0 && lk.isShare() {
-		left = min(left, lk.outer.lock().Remaining())
+		left = min(left, lockOf(lk.outer).Remaining())
 	}
 	return left
 }
@@ -128,8 +128,8 @@ func (lk *Lock) onDue() {
 // answer is then right even if no timer has run (docs/dev/hazards.md H24, H62, H107).
 func (lk *Lock) applyDue() {
 	if outer := lk.outer; outer != nil {
-		outer.lock().applyDue() // a share ends with it
-		if cause := outer.lock().contextCause(); cause != nil {
+		lockOf(outer).applyDue() // a share ends with it
+		if cause := lockOf(outer).contextCause(); cause != nil {
 			lk.cancelOwnContext(cause)
 		}
 	}
@@ -139,9 +139,9 @@ func (lk *Lock) applyDue() {
 	var unsent vote.Unsent
 	switch due {
 	case lease.Repair:
-		unsent = lk.repairLocked()
+		unsent = repairLocked(&lk.hold)
 	case lease.Extend:
-		_, unsent = lk.extendLocked(lk.opts.ttl, true) // the outcome comes by onDecision
+		_, unsent = extendLocked(&lk.hold, lk.opts.ttl, true) // the outcome comes by onDecision
 	}
 	lk.mu.Unlock()
 	unsent.Settle()
@@ -233,7 +233,7 @@ func (e *ending) finish() {
 	lk.l.holdLog.Changed(e.had, report.Copies{}, 0, nil)
 	switch {
 	case lk.isShare():
-		outer := lk.outer.lock()
+		outer := lockOf(lk.outer)
 		outer.mu.Lock()
 		delete(outer.family.shares, lk)
 		outer.mu.Unlock()

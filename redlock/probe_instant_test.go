@@ -75,7 +75,7 @@ func TestNoRepairIsSubmittedOfALockThatHasJustEnded(t *testing.T) {
 				require.True(t, x.effective)
 				end(skewed, k)
 				k.mu.Lock()
-				unsent := k.repairLocked()
+				unsent := repairLocked(&k.hold)
 				k.mu.Unlock()
 				unsent.Settle()
 				skewed.Resume()
@@ -94,7 +94,7 @@ func disown(k *Lock) {
 // extendUnchecked extends a lock as Extend does after its first check.
 func extendUnchecked(k *Lock, ttl time.Duration) *extension {
 	k.mu.Lock()
-	x, unsent := k.extendLocked(ttl, false)
+	x, unsent := extendLocked(&k.hold, ttl, false)
 	k.mu.Unlock()
 	unsent.Settle()
 	return x

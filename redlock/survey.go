@@ -97,7 +97,7 @@ func (s *survey) longest() (d time.Duration) {
 }
 
 // resume queries the nodes and starts the hold if a quorum still keeps the keys.
-func (h *hold) resume(ctx context.Context) error {
+func resume(ctx context.Context, h *hold) error {
 	s := newSurvey(h)
 	s.supports = func(keys []command.KeyState) bool {
 		until, ours := h.supported(s.Start, keys)

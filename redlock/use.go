@@ -55,7 +55,7 @@ func (lk *Lock) Err() error {
 // nothing.
 func (lk *Lock) Progress() {
 	if lk.isShare() {
-		lk.keeper().lock().Progress()
+		lockOf(lk.keeper()).Progress()
 		return
 	}
 	if lk.lease.Terms.Progress == 0 {
@@ -103,10 +103,10 @@ func (lk *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return lk.endError()
 	}
 	if lk.isShare() {
-		return unlessEnded(lk, lk.keeper().lock().Extend(ctx, ttl))
+		return unlessEnded(lk, lockOf(lk.keeper()).Extend(ctx, ttl))
 	}
 	lk.mu.Lock()
-	x, unsent := lk.extendLocked(ttl, false)
+	x, unsent := extendLocked(&lk.hold, ttl, false)
 	var err error
 	if x == nil {
 		err = lk.stopReasonLocked()
@@ -145,7 +145,7 @@ func (lk *Lock) Check(ctx context.Context) error {
 		return lk.endError()
 	}
 	if lk.isShare() {
-		return unlessEnded(lk, lk.keeper().lock().Check(ctx))
+		return unlessEnded(lk, lockOf(lk.keeper()).Check(ctx))
 	}
 	s := newSurvey(&lk.hold)
 	s.supports = func(keys []command.KeyState) bool {

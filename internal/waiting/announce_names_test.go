@@ -107,13 +107,13 @@ func TestAWaiterForSeveralNamesAwaitsTheOneThatIsStillHeld(t *testing.T) {
 		w.failed(verdict.Contention{Why: verdict.Assumed, Stuck: true, FreeIn: -1})
 		require.Len(t, nodes[0].channels(), 2, "nothing else was seen")
 
-		w.poll = newPoll(table, w.names, w.awaits, make([]bool, 3), w.answeredLocked)
+		w.poll = newPoll(&w.Waiter, make([]bool, 3))
 		until := table.now().Add(time.Minute + ExpiryMargin)
 		for i := range nodes {
 			w.poll.cmds[i].Answer(heldFor(time.Minute))
 			w.poll.cmds[3+i].Answer(free)
 		}
-		require.Equal(t, tries, w.endPoll())
+		require.Equal(t, tries, w.poll.end())
 		require.Equal(t, []clock.Instant{until, until, until}, w.blocked, "the error of the last attempt says so")
 
 		w.failed(held("four", ""))

@@ -1,7 +1,6 @@
 package waiting
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -15,9 +14,7 @@ import (
 // command for each name. It is never a vote and changes no validity. It only shows whether an
 // attempt can succeed.
 type poll struct {
-	table     *Table
-	concluded func(*poll) // called under Table.mu, by each answer from which on the answers suffice
-
+	waiter *Waiter
 	failed []bool            // by node: it also failed in the last attempt
 	until  clock.Instant     // it waits for answers until then
 	reqs   []command.Request // by name
@@ -30,16 +27,16 @@ type poll struct {
 	unanswered []int           // by node: number of names
 }
 
-// newPoll makes a poll for a waiter that awaits all of the names or one. failed reports which nodes failed in its last attempt.
-func newPoll(t *Table, names, awaits []string, failed []bool, concluded func(*poll)) *poll {
-	cfg := &t.cfg
+// newPoll makes a poll for a waiter. failed reports which nodes failed in its last attempt.
+func newPoll(w *Waiter, failed []bool) *poll {
+	cfg := &w.table.cfg
 	n := len(cfg.Nodes)
 	p := &poll{
-		table: t, concluded: concluded, failed: failed, until: t.now().Add(cfg.PollTimeout),
-		reqs: make([]command.Request, len(names)), cmds: make([]command.Command, n*len(names)),
-		held: make([]clock.Instant, n), blocked: make([]clock.Instant, n), unanswered: slices.Repeat([]int{len(names)}, n),
+		waiter: w, failed: failed, until: w.table.now().Add(cfg.PollTimeout),
+		reqs: make([]command.Request, len(w.names)), cmds: make([]command.Command, n*len(w.names)),
+		held: make([]clock.Instant, n), blocked: make([]clock.Instant, n), unanswered: slices.Repeat([]int{len(w.names)}, n),
 	}
-	for k, name := range names {
+	for k, name := range w.names {
 		r, args := &p.reqs[k], &command.LockArgs{}
 		args.Set([]string{cfg.Prefix + name}, "")
 		command.NewPoll(r, args)
@@ -47,25 +44,51 @@ func newPoll(t *Table, names, awaits []string, failed []bool, concluded func(*po
 		for i := range n {
 			p.cmds[k*n+i].Fill(r, i, p)
 		}
-		if len(awaits) < len(names) && name == awaits[0] {
+		if len(w.awaits) < len(w.names) && name == w.awaits[0] {
 			p.only = r
 		}
 	}
 	return p
 }
 
-// send sends it to all nodes.
-func (p *poll) send() {
+// begin sends it to all nodes. It is the poll of its waiter from then on.
+func (p *poll) begin() {
+	w, t := p.waiter, p.waiter.table
+	t.mu.Lock()
+	w.poll = p
+	w.look.poll(p.until)
+	if w.woken <= BySubscription { // the poll finds what woke it
+		w.woken = none
+		w.wake.Clear()
+	}
+	t.mu.Unlock()
 	for i := range p.cmds { // all nodes may answer before the waiter parks
 		c := &p.cmds[i]
-		command.Submit(p.table.cfg.Nodes[c.Node], c)
+		command.Submit(t.cfg.Nodes[c.Node], c)
 	}
+}
+
+// end looks at the answers, and returns what the waiter does next.
+func (p *poll) end() step {
+	w, t := p.waiter, p.waiter.table
+	next := t.now().Add(t.pollPause(false, w.seen.foreign))
+	t.mu.Lock()
+	held := slices.Clone(p.held)
+	expiry, free := freeAt(p.blocked)
+	s := w.look.answered(free, expiry, next)
+	if w.poll = nil; w.woken == byAnswer {
+		w.woken = none
+	}
+	t.mu.Unlock()
+	w.contender.Polled(held, s == sleeps)
+	return s
 }
 
 // Answer records a node's answer about one name. A node that does not vote counts as blocked only
 // if it also failed in the last attempt. Otherwise an attempt must find out and report the failure.
 func (p *poll) Answer(c *command.Command, rep command.Reply) {
-	t := p.table
+	w := p.waiter
+	t := w.table
 	now, left, until := t.now(), time.Duration(0), clock.Instant(0)
 	switch {
 	case rep.Outcome == command.Refused:
@@ -88,8 +111,8 @@ func (p *poll) Answer(c *command.Command, rep command.Reply) {
 		p.blocked[c.Node] = max(p.blocked[c.Node], until)
 	}
 	p.unanswered[c.Node]--
-	if p.conclusiveLocked() {
-		p.concluded(p)
+	if w.poll == p && p.conclusiveLocked() {
+		w.wakeLocked(byAnswer)
 	}
 }
 
@@ -122,20 +145,3 @@ func freeAt(blocked []clock.Instant) (at clock.Instant, now bool) {
 	slices.Sort(until)
 	return until[over-1], false
 }
-
-// pollPause returns the time to the next poll. soon is for a holder that may not announce its release, or of which
-// nothing is known. The first pause spreads waiters that were woken together, and no pause is always the same, so
-// that polls do not always meet the holds of another process.
-func (t *Table) pollPause(first, soon bool) time.Duration {
-	switch longest := t.maxPause(); {
-	case soon:
-		return max(t.cfg.Backoff.Min, MinForeignPause+rand.N(MaxForeignPause-MinForeignPause))
-	case first:
-		return longest*3/4 + rand.N(longest/4)
-	default:
-		return longest*15/16 + rand.N(longest/16)
-	}
-}
-
-// maxPause returns the longest time between two polls of a subscribed waiter.
-func (t *Table) maxPause() time.Duration { return max(MaxPollPause, t.cfg.Backoff.Max) }

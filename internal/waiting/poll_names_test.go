@@ -35,7 +35,7 @@ func (f failing) Failed() []bool { return f.failed }
 
 // inPoll runs f in virtual time with the poll of a waiter for the names a and b. failed are the nodes
 // that failed in the last attempt.
-func inPoll(t *testing.T, failed []bool, f func(t *testing.T, w *Waiter, nodes []*polled)) {
+func inPoll(t *testing.T, failed []bool, f func(t *testing.T, p *poll, nodes []*polled)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, voters := make([]*polled, 3), make([]command.Node, 3)
@@ -50,8 +50,8 @@ func inPoll(t *testing.T, failed []bool, f func(t *testing.T, w *Waiter, nodes [
 		})
 		w := enter(table, "a", "b")
 		w.contender = failing{w, failed}
-		w.beginPoll()
-		f(t, &w.Waiter, nodes)
+		newPoll(&w.Waiter, failed).begin()
+		f(t, w.poll, nodes)
 		w.leave()
 	})
 }
@@ -83,8 +83,8 @@ func TestANodeIsBlockedUntilBothNamesAreFree(t *testing.T) {
 		"both are free":               {free, free, 0},
 		"it failed, and did not then": {down, down, 0},
 	} {
-		inPoll(t, make([]bool, 3), func(t *testing.T, w *Waiter, nodes []*polled) {
-			now := w.table.now()
+		inPoll(t, make([]bool, 3), func(t *testing.T, p *poll, nodes []*polled) {
+			now := p.waiter.table.now()
 			for _, n := range nodes {
 				n.commands[0].Answer(c.first)
 				n.commands[1].Answer(c.second)
@@ -97,9 +97,9 @@ func TestANodeIsBlockedUntilBothNamesAreFree(t *testing.T) {
 			default:
 				want = now.Add(c.left)
 			}
-			blocked := w.poll.blocked
-			w.endPoll()
-			for _, each := range [][]clock.Instant{blocked, w.contender.(failing).blocked} {
+			blocked := p.blocked
+			p.end()
+			for _, each := range [][]clock.Instant{blocked, p.waiter.contender.(failing).blocked} {
 				require.Equal(t, []clock.Instant{want, want, want}, each, what)
 			}
 			until, canSucceed := freeAt(blocked)
@@ -112,21 +112,22 @@ func TestANodeIsBlockedUntilBothNamesAreFree(t *testing.T) {
 // A node that failed in the last attempt too would make the next one fail. One that fails only now
 // must be found out by an attempt, whose error then says so.
 func TestOnlyANodeThatFailedBeforeIsBlockedByAFailure(t *testing.T) {
-	inPoll(t, []bool{false, true, true}, func(t *testing.T, w *Waiter, nodes []*polled) {
-		now := w.table.now()
+	inPoll(t, []bool{false, true, true}, func(t *testing.T, p *poll, nodes []*polled) {
+		now := p.waiter.table.now()
 		for _, n := range nodes {
 			n.commands[0].Answer(down)
 			n.commands[1].Answer(down)
 		}
 		until := now.Add(time.Minute)
-		w.endPoll()
-		require.Equal(t, []clock.Instant{0, until, until}, w.contender.(failing).blocked)
+		p.end()
+		require.Equal(t, []clock.Instant{0, until, until}, p.waiter.contender.(failing).blocked)
 	})
 }
 
 // Otherwise a waiter would attempt although nodes have not said whether the second name is free.
 func TestANodeHasAnsweredAPollWhenItHasAnsweredForEachName(t *testing.T) {
-	inPoll(t, make([]bool, 3), func(t *testing.T, w *Waiter, nodes []*polled) {
+	inPoll(t, make([]bool, 3), func(t *testing.T, p *poll, nodes []*polled) {
+		w := &p.waiter.contender.(failing).Waiter
 		answered := func(name int, n *polled) bool {
 			n.commands[name].Answer(free)
 			w.table.mu.Lock()
@@ -143,10 +144,10 @@ func TestANodeHasAnsweredAPollWhenItHasAnsweredForEachName(t *testing.T) {
 
 // An answer after the poll's time says nothing about now.
 func TestAPollIsNotSentAfterItsTime(t *testing.T) {
-	inPoll(t, make([]bool, 3), func(t *testing.T, w *Waiter, nodes []*polled) {
+	inPoll(t, make([]bool, 3), func(t *testing.T, p *poll, nodes []*polled) {
 		for _, n := range nodes {
 			for _, c := range n.commands {
-				require.Equal(t, w.table.now().Add(time.Second), c.NotAfter)
+				require.Equal(t, p.waiter.table.now().Add(time.Second), c.NotAfter)
 			}
 		}
 	})
@@ -155,8 +156,8 @@ func TestAPollIsNotSentAfterItsTime(t *testing.T) {
 // An announcement interrupts a poll. Its last answers must not end the waiter's next park.
 func TestTheAnswersToAnInterruptedPollWakeNobody(t *testing.T) {
 	for _, interrupted := range []bool{true, false} {
-		inPoll(t, make([]bool, 3), func(t *testing.T, w *Waiter, nodes []*polled) {
-			p := w.poll
+		inPoll(t, make([]bool, 3), func(t *testing.T, p *poll, nodes []*polled) {
+			w := p.waiter
 			if interrupted {
 				clearSignals(w) // an attempt follows
 			}

@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -195,6 +196,23 @@ func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration
 		return false, context.Cause(ctx)
 	case <-t.cfg.Closing:
 		return false, t.cfg.ErrClosed
+	}
+}
+
+// maxPause returns the longest time between two polls of a subscribed waiter.
+func (t *Table) maxPause() time.Duration { return max(MaxPollPause, t.cfg.Backoff.Max) }
+
+// pollPause returns the time to the next poll. soon is for a holder that may not announce its release, or of which
+// nothing is known. The first pause spreads waiters that were woken together, and no pause is always the same, so
+// that polls do not always meet the holds of another process.
+func (t *Table) pollPause(first, soon bool) time.Duration {
+	switch longest := t.maxPause(); {
+	case soon:
+		return max(t.cfg.Backoff.Min, MinForeignPause+rand.N(MaxForeignPause-MinForeignPause))
+	case first:
+		return longest*3/4 + rand.N(longest/4)
+	default:
+		return longest*15/16 + rand.N(longest/16)
 	}
 }
 

@@ -3,7 +3,6 @@ package waiting
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -170,9 +169,9 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 	for {
 		switch s {
 		case polls:
-			w.beginPoll()
+			newPoll(w, w.contender.Failed()).begin()
 		case concludes:
-			s, woken = w.endPoll(), ByPoll
+			s, woken = w.poll.end(), ByPoll
 		}
 		if s == tries && w.mayTry(woken) {
 			return nil, nil
@@ -183,43 +182,6 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 			return attempt, err
 		}
 	}
-}
-
-// beginPoll queries the nodes whether the keys remain.
-func (w *Waiter) beginPoll() {
-	p := newPoll(w.table, w.names, w.awaits, w.contender.Failed(), w.answeredLocked)
-	w.table.mu.Lock()
-	w.poll = p
-	w.look.poll(p.until)
-	if w.woken <= BySubscription { // the poll finds what woke it
-		w.woken = none
-		w.wake.Clear()
-	}
-	w.table.mu.Unlock()
-	p.send()
-}
-
-// answeredLocked wakes the waiter if the poll is its last one.
-func (w *Waiter) answeredLocked(p *poll) {
-	if w.poll == p {
-		w.wakeLocked(byAnswer)
-	}
-}
-
-// endPoll looks at the answers, and returns what the waiter does next.
-func (w *Waiter) endPoll() step {
-	t, p := w.table, w.poll
-	next := t.now().Add(t.pollPause(false, w.seen.foreign))
-	t.mu.Lock()
-	held := slices.Clone(p.held)
-	expiry, free := freeAt(p.blocked)
-	s := w.look.answered(free, expiry, next)
-	if w.poll = nil; w.woken == byAnswer {
-		w.woken = none
-	}
-	t.mu.Unlock()
-	w.contender.Polled(held, s == sleeps)
-	return s
 }
 
 // mayTry reports whether the waiter makes an attempt now. Otherwise others go first.
