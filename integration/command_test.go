@@ -158,7 +158,7 @@ func words(w []string, more ...string) []string { return append(append([]string(
 func TestTheCommandOnRealServers(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
-	l := open(t, nodes)
+	l := open(t, nodes, redlock.WithNodeTimeout(patience))
 	answered(t, l)
 	t.Run("run holds the lock while its command runs", func(t *testing.T) { c.testHolds(t, l) })
 	t.Run("a second run waits, or reports that the lock is held", func(t *testing.T) { c.testSecond(t) })

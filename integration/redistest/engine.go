@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
@@ -59,19 +58,38 @@ func withEngine(ctx context.Context, fn func(context.Context, *client.Client) er
 // onMachine reports whether containers can use this machine's network, which costs the engine much less than
 // networks of its own: the engine has the kernel of this machine, is not Docker Desktop, which hides its
 // network, and not rootless. Elsewhere containers have Docker's networks.
-var onMachine = sync.OnceValue(func() bool {
+func onMachine() bool { return engine().onMachine }
+
+// Parent is the parent of the containers' control groups; "" leaves it to Docker. Docker's own is one group, which gets as
+// much processor time as another one, however many servers it has: beside busy processes each server would stand still for
+// seconds. Docker can put them next to the others unless systemd keeps the groups.
+func Parent() string { return engine().parent }
+
+// engineFacts are what the harness knows of the Docker engine.
+type engineFacts struct {
+	onMachine bool
+	parent    string
+}
+
+var engine = sync.OnceValue(func() (e engineFacts) {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
-		return false // not Linux
+		return e // not Linux
 	}
-	var engine system.Info
-	err = withEngine(context.Background(), func(ctx context.Context, cli *client.Client) error {
+	_ = withEngine(context.Background(), func(ctx context.Context, cli *client.Client) error {
 		found, err := cli.Info(ctx, client.InfoOptions{})
-		engine = found.Info
-		return err
+		if err != nil {
+			return err
+		}
+		rootless := slices.ContainsFunc(found.Info.SecurityOptions, func(o string) bool { return strings.Contains(o, "rootless") })
+		sameKernel := found.Info.KernelVersion == strings.TrimSpace(string(kernel))
+		e.onMachine = sameKernel && found.Info.OperatingSystem != "Docker Desktop" && !rootless
+		if e.onMachine && found.Info.CgroupDriver == "cgroupfs" {
+			e.parent = "/"
+		}
+		return nil
 	})
-	rootless := slices.ContainsFunc(engine.SecurityOptions, func(o string) bool { return strings.Contains(o, "rootless") })
-	return err == nil && engine.KernelVersion == strings.TrimSpace(string(kernel)) && engine.OperatingSystem != "Docker Desktop" && !rootless
+	return e
 })
 
 // engineTries is how often the engine is asked for the same. On a busy machine it may give up ("unable

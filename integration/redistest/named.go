@@ -131,7 +131,7 @@ func (w *Named) Start(t testing.TB, image string, entrypoint, args []string, env
 		testcontainers.WithEntrypoint(entrypoint...), testcontainers.WithCmd(args...), testcontainers.WithEnv(env),
 		files(content),
 		testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
-			hc.NetworkMode = container.NetworkMode(w.id)
+			hc.NetworkMode, hc.CgroupParent = container.NetworkMode(w.id), Parent()
 			// Docker asks this server for names that it does not know, as that of a server that is stopped. Nobody answers
 			// there, at once. Others can't be reached from this network, and each look-up would take seconds.
 			hc.DNS = []netip.Addr{netip.MustParseAddr(loopback)}

@@ -194,9 +194,12 @@ func (l launch) container(n *Node) []testcontainers.ContainerCustomizer {
 	)
 	if n.onMachine {
 		args = []string{portOption, strconv.Itoa(n.port.Number), "--bind", loopback}
-		how = append(how, testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) { hc.NetworkMode = network.NetworkHost }))
+		how = append(how, testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
+			hc.NetworkMode, hc.CgroupParent = network.NetworkHost, Parent()
+		}))
 	} else {
 		how = append(how, testcontainers.WithExposedPorts(innerPort+"/tcp"), testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
+			hc.CgroupParent = Parent()
 			hc.PortBindings = network.PortMap{network.MustParsePort(innerPort + "/tcp"): {
 				{HostIP: netip.MustParseAddr(loopback), HostPort: strconv.Itoa(n.port.Number)},
 			}}

@@ -96,6 +96,7 @@ func (s *sharedServer) startLocked(t testing.TB) {
 		testcontainers.WithExposedPorts(s.port),
 		testcontainers.WithTmpfs(map[string]string{s.folder: "", "/data": ""}), // on disk, a busy machine takes minutes for the start
 		testcontainers.WithHostConfigModifier(func(hc *container.HostConfig) {
+			hc.CgroupParent = redistest.Parent()
 			hc.PortBindings = network.PortMap{network.MustParsePort(s.port): {{HostIP: loopback}}}
 		}),
 	)
