@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -131,3 +132,7 @@ func (n *Node) admitted(result examine.Admission, err error) {
 		n.add(Error, codeAdmit, "was not admitted (%v): %s", err, rest)
 	}
 }
+
+// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
+// reason and what to do.
+var ErrNotAdmitted = errors.New("redlock: not admitted")

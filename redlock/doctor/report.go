@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -115,10 +114,6 @@ func (r *Report) admitError() error {
 	}
 	return fmt.Errorf("%w: %s", ErrNotAdmitted, oneline.List(why, "; "))
 }
-
-// ErrNotAdmitted reports that Admit did not admit all nodes. The error states for each node the
-// reason and what to do.
-var ErrNotAdmitted = errors.New("redlock: not admitted")
 
 // The codes of findings about the guard.
 const (
