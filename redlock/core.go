@@ -28,7 +28,6 @@ type core struct {
 	ends     *background.Queue[*hold] // of locks whose time is over and that have contexts or shares
 	undos    *background.Queue[*hold] // of locks that the library ended: each stays registered until its undo was answered
 	holdLog  *report.Held             // nil without a logger
-	onTimer  func(*hold)              // does what is due for a lock
 
 	registry registry     // its locks
 	waits    atomic.Int64 // requests that wait

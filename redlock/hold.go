@@ -99,7 +99,7 @@ func (h *hold) markHeld(until, now clock.Instant) {
 type leaseTimer hold
 
 // Fire is called by the Locker's timers.
-func (t *leaseTimer) Fire(*timer.Timer) { (*hold)(t).l.onTimer((*hold)(t)) }
+func (t *leaseTimer) Fire(*timer.Timer) { lockOf((*hold)(t)).onTimer() }
 
 // scheduleLocked sets the timer to the next instant at which something is due, if the lock is held.
 func (h *hold) scheduleLocked() {

@@ -72,7 +72,6 @@ func newLocker(nodes []command.Voter, opts []Option) (*Locker, error) {
 	l.group = newGroup(&l.core, voting)
 	l.waiting = newWaitTable(&l.core)
 	l.ends = background.NewPool(func(h *hold) { lockOf(h).onDue() })
-	l.onTimer = func(h *hold) { lockOf(h).onTimer() }
 	l.undos = background.NewQueue(0, func(h *hold) {
 		h.startUndo()
 		h.askSuccessor()

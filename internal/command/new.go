@@ -57,7 +57,6 @@ func NewAnnouncingRelease(r *Request, t *LockArgs, ownSubscribers int, age time.
 func NewCountingRelease(r *Request, t *LockArgs, ownSubscribers int) {
 	r.fill(Release, t, passScripts, 0, 0, 0)
 	r.Announces(ownSubscribers, 0)
-	r.ageless = true
 }
 
 // NewShorten fills r with a Shorten to left, which announces when the keys end.

@@ -27,8 +27,7 @@ type Request struct {
 	// nothing, the node does not repeat the undo.
 	AcquiredHere bool
 
-	alone   bool // see SendAlone
-	ageless bool // its script takes no age
+	alone bool // see SendAlone
 	// ownSubscribers is how many subscriptions of the caller receive the announcement of a Release.
 	ownSubscribers uint8
 
@@ -160,7 +159,7 @@ func (r *Request) appendScriptArgs(args []any) []any {
 	}
 	if r.ReportWaiters {
 		args = append(args, small(int(r.ownSubscribers)))
-		if !r.ageless {
+		if r.script != passScripts.plain {
 			args = append(args, r.age())
 		}
 	}
