@@ -100,10 +100,16 @@ func (l *Locker) Resume(ctx context.Context, claim Claim, opts ...LockOption) (*
 	if err := l.registry.add(&lk.hold); err != nil {
 		return nil, fmt.Errorf("%w: %v", err, claim)
 	}
+	held := false
+	defer func() {
+		if !held { // also if the caller's context panics
+			l.registry.remove(&lk.hold)
+		}
+	}()
 	if err := resume(ctx, &lk.hold); err != nil {
-		l.registry.remove(&lk.hold)
 		return nil, err
 	}
+	held = true
 	if l.isClosed() { // resumed while Close listed the held locks
 		_, _ = lk.Detach()
 		return nil, closedError(a.names)

@@ -15,7 +15,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
-// acquisition is one call of an Acquire method, of Do, or of a campaign of Lead: a loop of attempts. It implements
+// acquisition is one call of an Acquire method or of Do, or a campaign of Lead: a loop of attempts. It implements
 // waiting.Contender. One goroutine uses it. While it waits, that of a release calls NewAttempt, and that of a call which
 // gives up calls Inherits.
 type acquisition struct {

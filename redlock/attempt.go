@@ -14,7 +14,7 @@ import (
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
-// call is what a call of an Acquire method asks for, and what its attempts have seen.
+// call is what a call of an Acquire method or of Resume asks for, and what its attempts have seen.
 type call struct {
 	l             *core
 	names         []string // sorted
@@ -66,8 +66,8 @@ func (a *call) newLock(token string) *Lock {
 	return lk
 }
 
-// newShare makes a share of lk, or of the lock that lk is a share of. The share ends with lk. The
-// options of WithDefaults do not apply: some are not possible for a share.
+// newShare makes a share of lk, which may be a share itself. The share ends with lk. The options of
+// WithDefaults do not apply: some are not possible for a share.
 func newShare(a *call, lk *Lock) (*Lock, error) {
 	root := lockOf(lk.keeper())
 	switch {
@@ -135,9 +135,16 @@ type attempt struct {
 	lk *Lock
 }
 
-// finish waits for the outcome of a submitted attempt, and begins the hold or the undo. It returns when it was
-// decided.
+// finish waits for the outcome of a submitted attempt, and begins the hold or the undo. It returns the instant of the
+// decision. The undo begins also if the caller's context panics.
 func (a attempt) finish(ctx context.Context) (decided clock.Instant, err error) {
+	held := false
+	defer func() {
+		if !held {
+			a.l.group.NoteEnded(a.lk.args.Token(), false)
+			a.lk.startUndo()
+		}
+	}()
 	until := a.lk.keys.acquire.Request.NotAfter
 	a.lk.keys.acquire.Wait(ctx.Done())
 	now := a.l.now()
@@ -147,10 +154,9 @@ func (a attempt) finish(ctx context.Context) (decided clock.Instant, err error) 
 		now = a.l.now()
 	}
 	if err != nil {
-		a.l.group.NoteEnded(a.lk.args.Token(), false)
-		a.lk.startUndo()
 		return now, err
 	}
+	held = true
 	a.l.group.NoteDecided(a.lk.keys.acquire, until, a.lk.fence)
 	a.l.waiting.Acquired(&a.lk.holder, &a.waiter) // before markHeld: from there on a timer may end the hold, and Ended must find it
 	a.l.reporter.attempt(a.lk.subject(), nil, now, until.Sub(now), a.lk.keys.confirmed)

@@ -137,7 +137,7 @@ func slow(ctx context.Context) (resume func()) {
 	return func() { close(gate) }
 }
 
-// Two goroutines may end a lock at the same time. Each goes on to undo the keys when its call has returned,
+// Two goroutines may end the context of a lock at the same time. The one that ends the lock goes on to undo the keys,
 // so each waits until all bound contexts have ended.
 func TestEachGoroutineThatEndsALockWaitsForTheEndOfItsBoundContexts(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
@@ -182,6 +182,22 @@ func TestTheEndOfBoundContextsDelaysNoOtherLock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A share whose time is over after a suspend ends its lock as well, if the timer of that has not fired.
+func TestAShareThatEndsItsLockDelaysNoOtherLock(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, l, "a", 10*time.Second)
+		_, err := l.Acquire(k.Context(), "a", 10*time.Second, WithShared(), WithMaxHold(5*time.Second))
+		require.NoError(t, err)
+		ctx, release := k.Bind(bg)
+		defer release()
+		defer slow(ctx)()
+		other := take(t, l, "b", 10*time.Second).Context()
+		fl.clock.Suspend(time.Minute)
+		<-other.Done()
+	})
 }
 
 // A leader may bind one context for each request. None of them may cost more because of the others.

@@ -35,7 +35,7 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration,
 		return err
 	}
 	ended, err := runUnder(ctx, lk, fn)
-	if err != nil && l.isClosed() && errors.Is(context.Cause(lk.Context()), ErrClosed) { //nolint:contextcheck // made by run
+	if err != nil && l.isClosed() && errors.Is(context.Cause(lk.Context()), ErrClosed) { //nolint:contextcheck // made by runUnder
 		err = joinUnlessSaid(stoppedEarly(ErrClosed, lk), lk.named(ErrClosed), nil, err)
 	}
 	if ended != nil {

@@ -18,7 +18,7 @@
 //   - [Locker.Do] runs a function while a lock is held: it waits, extends, cancels and releases. Most
 //     callers want it.
 //   - [Locker.Acquire] waits and returns a [Lock] that the caller releases. [Locker.TryAcquire] does not
-//     wait for a holder. [Locker.AcquireAll] and [Locker.TryAcquireAll] take several names, or none.
+//     wait for a holder. [Locker.AcquireAll] and [Locker.TryAcquireAll] take all of several names.
 //   - [Locker.Lead] lets one process at a time lead, for as long as it lives.
 //   - [Lock.Detach] and [Locker.Resume] pass a lock on to another handle or process.
 //   - [Locker.Inspect] tells who holds a name, [Locker.Held] what this Locker holds.

@@ -22,6 +22,16 @@ type trouble struct {
 // begin adds a round that is about to be sent.
 func (e *extending) begin(r *vote.Round) { e.rounds = append(e.rounds, r) }
 
+// confirmed drops what earlier extensions showed: a quorum has confirmed one. The nodes that do not support the lock
+// remain.
+func (e *extending) confirmed() {
+	if e.copies() == (report.Copies{}) {
+		e.trouble = nil
+	} else {
+		e.trouble.votes = nil
+	}
+}
+
 // complete removes a round that all nodes have answered.
 func (e *extending) complete(r *vote.Round) {
 	if e.rounds = slices.DeleteFunc(e.rounds, func(u *vote.Round) bool { return u == r }); len(e.rounds) == 0 {
@@ -58,7 +68,7 @@ func (e *extending) lossVotes() []Vote {
 		return t.votes
 	}
 	for _, r := range e.rounds {
-		if x, ok := r.Owner.(interface{ votes() []Vote }); ok && !r.Won() {
+		if x, ok := r.Owner.(interface{ votes() []Vote }); ok && !r.Won() { // an extension, and no repair
 			return x.votes()
 		}
 	}

@@ -68,16 +68,16 @@ func (x *extension) failure() error {
 	if x.effective {
 		return nil
 	}
-	lk, now := x.hold, x.hold.l.now()
-	lk.mu.Lock()
-	gone, lost := !lk.lease.Held(), !lk.lease.Valid(now)
-	ended, stopped := lk.stopped != nil, lk.stopReasonLocked()
-	lk.mu.Unlock()
+	h, now := x.hold, x.hold.l.now()
+	h.mu.Lock()
+	gone, lost := !h.lease.Held(), !h.lease.Valid(now)
+	ended, stopped := h.stopped != nil, h.stopReasonLocked()
+	h.mu.Unlock()
 	switch {
 	case gone:
-		return lk.endError()
+		return h.endError()
 	case lost:
-		return lk.lostBy(lk.loss())
+		return h.lostBy(h.loss())
 	case x.round.Won() || ended:
 		return stopped
 	}
@@ -138,33 +138,31 @@ func (x *extension) votes() []Vote {
 // onDecision extends the validity. A hold that has ended stays ended: late votes do not revive it
 // (docs/dev/hazards.md H114).
 func (x *extension) onDecision() {
-	lk, r := x.hold, x.round
+	h, r := x.hold, x.round
 	won := r.Won()
-	until := quorum.Until(r.Start, r.Request.TTL, lk.l.set.drift)
-	lk.mu.Lock()
-	now := lk.l.now() // read under mu: no goroutine has seen a later time and ended the hold
-	x.effective = won && lk.lease.Extended(r.Start, until, now)
+	until := quorum.Until(r.Start, r.Request.TTL, h.l.set.drift)
+	h.mu.Lock()
+	now := h.l.now() // read under mu: no goroutine has seen a later time and ended the hold
+	x.effective = won && h.lease.Extended(r.Start, until, now)
 	switch {
 	case x.effective:
-		lk.l.group.NoteDecided(r, until, 0)
-		if lk.extending.copies() == (report.Copies{}) {
-			lk.extending.trouble = nil
-		}
-	case !won && lk.lease.Valid(now):
-		lk.extending.inTrouble().votes = x.votes()
+		h.l.group.NoteDecided(r, until, 0)
+		h.extending.confirmed()
+	case !won && h.lease.Valid(now):
+		h.extending.inTrouble().votes = x.votes()
 		if x.auto {
-			lk.lease.ExtendFailed(now)
+			h.lease.ExtendFailed(now)
 		}
 	}
-	x.troubled = lk.extending.trouble != nil
-	early := !won && lk.lease.Remaining(now) < r.Request.TTL/2
-	lk.scheduleLocked()
-	lk.mu.Unlock()
+	x.troubled = h.extending.trouble != nil
+	early := !won && h.lease.Remaining(now) < r.Request.TTL/2
+	h.scheduleLocked()
+	h.mu.Unlock()
 	if early { // the lock may end before the nodes that are silent have failed
 		x.noteCopies()
 	}
-	if d := lk.l.reporter; d != nil && d.hooks.Extended != nil {
-		d.extended(lk.subject(), RoundEvent{Auto: x.auto, Err: x.failure(), Took: now.Sub(r.Start), Validity: lk.remaining(lk.l.now())})
+	if d := h.l.reporter; d != nil && d.hooks.Extended != nil {
+		d.extended(h.subject(), RoundEvent{Auto: x.auto, Err: x.failure(), Took: now.Sub(r.Start), Validity: max(0, h.remaining(h.l.now()))})
 	}
 	if x.applied != nil {
 		close(x.applied)
@@ -174,29 +172,29 @@ func (x *extension) onDecision() {
 // noteMissing records the nodes on which an extension found no keys of ours, for repair. It is
 // called after all nodes have answered and the decision was applied.
 func (x *extension) noteMissing() {
-	lk := x.hold
+	h := x.hold
 	missing := quorum.Nodes(x.refused.Load())
-	if missing == 0 || !lk.l.set.repair {
+	if missing == 0 || !h.l.set.repair {
 		return
 	}
-	lk.mu.Lock()
-	defer lk.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if x.effective {
-		lk.lease.Missing(missing, lk.l.now())
-		lk.scheduleLocked()
+		h.lease.Missing(missing, h.l.now())
+		h.scheduleLocked()
 	}
 }
 
 // noteCopies records for the log which nodes support the lock, once all have answered an extension, and before that if
 // no quorum has confirmed it in time and half of the validity is over. If all have granted it, that takes four reads.
 func (x *extension) noteCopies() {
-	lk := x.hold
-	log := lk.l.holdLog
+	h := x.hold
+	log := h.l.holdLog
 	if log == nil || x.refused.Load() == 0 && !x.failed.Load() && !x.troubled && log.Silent() == 0 {
 		return
 	}
 	var granted, refused, failed quorum.Nodes
-	why := make([]error, len(lk.l.nodes))
+	why := make([]error, len(h.l.nodes))
 	x.round.View(func(s *vote.Ballots) {
 		for i := range s.ByNode {
 			switch b := &s.ByNode[i]; {
@@ -211,21 +209,21 @@ func (x *extension) noteCopies() {
 			}
 		}
 	})
-	lk.mu.Lock()
-	if !lk.lease.Valid(lk.l.now()) { // its end has a line of its own
-		lk.mu.Unlock()
+	h.mu.Lock()
+	if !h.lease.Valid(h.l.now()) { // its end has a line of its own
+		h.mu.Unlock()
 		return
 	}
-	lk.keys.dropAcquire() // which knows the empty nodes
-	had := lk.extending.copies()
+	h.keys.dropAcquire() // which knows the empty nodes
+	had := h.extending.copies()
 	has := report.Copies{
-		Lacking: had.Lacking&^granted | refused&^lk.keys.empty,
+		Lacking: had.Lacking&^granted | refused&^h.keys.empty,
 		Failing: had.Failing&^(granted|refused) | failed,
 	}
 	if has != had {
-		lk.extending.inTrouble().copies = has
+		h.extending.inTrouble().copies = has
 	}
-	lk.mu.Unlock()
+	h.mu.Unlock()
 	log.Changed(had, has, granted|refused, why)
 }
 

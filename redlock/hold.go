@@ -42,7 +42,8 @@ type hold struct {
 	extending extending
 }
 
-// holdOptions are the options that a Lock keeps besides those of its lease. They are constant, but for minHold, which undoUnused clears.
+// holdOptions are the options that a Lock keeps besides those of its lease. They are constant, but for minHold,
+// which undoUnused clears.
 type holdOptions struct {
 	ttl           time.Duration // as acquired; automatic extensions ask for it
 	minHold       time.Duration
@@ -150,7 +151,7 @@ func (h *hold) markLostLocked(votes []Vote) {
 	}
 }
 
-// stopLocked returns why the lock's context has ended: by cause, unless it had ended before.
+// stopLocked records that the lock's context ends by cause, unless it has ended, and returns why it did.
 func (h *hold) stopLocked(cause error) error {
 	if h.stopped == nil {
 		h.stopped = cause

@@ -27,7 +27,7 @@ type holderQuery struct {
 // It also queries nodes that had not answered at the decision, if their answers can change the reason.
 // If they decide between a fault and a split vote, that may take the node timeout. A query that is cut short by
 // the context or by Close changes no reason.
-func (a *call) describeHolders(ctx context.Context, attempt *Lock, err error) (verdict.Contention, error) {
+func (a *call) describeHolders(ctx context.Context, lk *Lock, err error) (verdict.Contention, error) {
 	var first *QuorumError
 	if !errors.As(err, &first) || !errors.Is(first.Reason, ErrHeld) {
 		return verdict.Contention{}, err
@@ -49,7 +49,7 @@ func (a *call) describeHolders(ctx context.Context, attempt *Lock, err error) (v
 		cut = true
 	}
 	q.round.ClearTimer()
-	e := votesError(attempt.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
+	e := votesError(lk.keys.acquire, ErrHeld) // with the votes that arrived meanwhile
 	var seen verdict.Contention
 	q.round.View(func(s *vote.Ballots) {
 		q.fillIn(s, e.Votes)

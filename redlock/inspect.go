@@ -81,8 +81,8 @@ func (l *Locker) Stats() Stats {
 	}
 	s := Stats{Waiting: int(l.waits.Load())}
 	now := l.now()
-	for _, lk := range l.registry.all() {
-		if lk.remaining(now) > 0 {
+	for _, h := range l.registry.all() {
+		if h.remaining(now) > 0 {
 			s.Held++
 		}
 	}
@@ -191,7 +191,6 @@ func (l *Locker) Healthy(ctx context.Context) error {
 		command.NewPing(&r.Request)
 	}
 	r.Start = l.now()
-	r.Request.NotAfter = r.Start.Add(l.set.readTimeout())
 	if err := l.runRound(ctx, r, l.set.readTimeout()); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // writtenKeys records what the commands of a lock's token did, or may have done, on the nodes.
 type writtenKeys struct {
-	// While the lock is held Lock.mu guards these four; before and after that they are constant. acquire is
+	// While the lock is held its mu guards these four; after that they are constant. acquire is
 	// the acquisition. It is nil after Resume, for a share, and for a lock that dropped it (see
 	// dropAcquire).
 	acquire  *vote.Round

@@ -24,8 +24,8 @@ import (
 // never becomes valid again. A paused process notices the end only when it runs again. Work that must
 // never overlap needs a resource that checks fencing tokens (WithFencing).
 //
-// A share (WithShared) is a handle on the lease of another Lock. It sends no commands, and has a
-// Release and a maximum hold of its own. It ends no later than the Lock that it shares.
+// A share (WithShared) is a handle on the lease of another Lock. It has no keys of its own:
+// its Extend and Check are those of that Lock. It has a Release and a maximum hold of its own. It ends no later than the Lock that it shares.
 type Lock struct {
 	hold
 	family  family
@@ -35,7 +35,7 @@ type Lock struct {
 
 // releaseCall is the state of the first call of Release.
 type releaseCall struct {
-	called  bool           // guarded by Lock.mu
+	called  bool           // guarded by the hold's mu
 	running sync.WaitGroup // not sync.Once: to block there stops the time of a testing/synctest bubble
 	err     error          // its result; readable when it is not running any more
 }
@@ -99,11 +99,12 @@ func (lk *Lock) isHeld() bool {
 }
 
 // onTimer applies what is due. The end of contexts costs the more, the more users have derived from
-// them or bound to them, and all other ends depend on this goroutine. So another one ends them.
+// them or bound to them, and all other ends depend on this goroutine. So another one ends them, and a
+// share, which may end its lock first.
 func (lk *Lock) onTimer() {
 	now := lk.l.now()
 	lk.mu.Lock()
-	endsContexts := (lk.ctx != nil || len(lk.family.shares) > 0) && lk.lease.Held() && lk.lease.Over(now)
+	endsContexts := (lk.ctx != nil || len(lk.family.shares) > 0 || lk.isShare()) && lk.lease.Held() && lk.lease.Over(now)
 	if endsContexts {
 		lk.l.timers.Clear(&lk.timer)
 	}
@@ -171,8 +172,8 @@ const (
 )
 
 // end ends the hold for good. First all shares end, then the context, and only then the keys are
-// undone (docs/dev/hazards.md H113). Before the undo it calls no user code and waits for nothing. It
-// reports whether this call ended the hold.
+// undone (docs/dev/hazards.md H113). Before the undo it calls no user code, and waits only for another
+// goroutine that ends the same contexts. It reports whether this call ended the hold.
 func (lk *Lock) end(cause error, keys endMode) bool {
 	e := ending{lk: lk, cause: cause, keys: keys, at: lk.l.now()}
 	lk.mu.Lock()

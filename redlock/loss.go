@@ -67,12 +67,12 @@ func (h *hold) askSuccessor() {
 
 // successorEvents are the events of that query; its owner is the hold.
 var successorEvents = vote.Events{OnDecision: func(r *vote.Round) {
-	lk := r.Owner.(*hold)
-	lost := *lossIn(lk.endCause())
-	lost.Holder = successorIn(r, lk.args.Token())
+	h := r.Owner.(*hold)
+	lost := *lossIn(h.endCause())
+	lost.Holder = successorIn(r, h.args.Token())
 	lost.end.holder.Store(lost.Holder)
-	lk.l.reporter.lost(lk.subject(), &lost)
-	lk.l.registry.asked()
+	h.l.reporter.lost(h.subject(), &lost)
+	h.l.registry.asked()
 }}
 
 // successorIn returns the holder that a query about a lost token found: of several, the one whose keys are kept longest. It

@@ -576,3 +576,27 @@ func TestALossDuringCloseTellsWhoHoldsTheNameNow(t *testing.T) {
 type writer func(p []byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// A confirmed extension says nothing of the one before it, also while a node goes on failing.
+func TestTheVotesOfALossAreThoseAfterTheLastConfirmation(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker(WithLogger((&logged{}).logger()), WithNodeTimeout(9*time.Second))
+		k := take(t, l, "a", 10*time.Second)
+		heal := failing(fl.masters[0])
+		defer failing(fl.masters[1])()
+		require.ErrorIs(t, k.Extend(bg, 10*time.Second), ErrNoQuorum)
+		heal()
+		require.NoError(t, k.Extend(bg, 10*time.Second))
+		pass(8 * time.Second)
+		fl.each(func(m *fakeredis.Master) { m.Freeze() })
+		extended := make(chan error, 1)
+		go func() { extended <- k.Extend(bg, 10*time.Second) }() // no node has failed when the lock ends
+		pass(2 * time.Second)
+		require.ErrorIs(t, <-extended, ErrLost)
+		lost := lostCause(t, k)
+		require.Equal(t, LossNoQuorum, lost.Reason)
+		require.Len(t, lost.Votes, 3)
+		require.NotContains(t, lost.Error(), "LOADING")
+		fl.each(func(m *fakeredis.Master) { m.Unfreeze() })
+	})
+}

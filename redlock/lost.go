@@ -51,8 +51,8 @@ type LostError struct {
 	// Confirmed is the wall clock's time before the request by which a quorum last confirmed the lock.
 	Confirmed time.Time
 	// Overlap is the longest time in which another client may have held a name of the lock, if the nodes
-	// kept until Confirmed what they acknowledged: the time from then until the error was made. While nodes keep what they acknowledged, another client
-	// has held it for no longer than For.
+	// kept until Confirmed what they acknowledged: the time from then until the error was made. If they
+	// kept it also afterwards, another client has held it for no longer than For.
 	Overlap time.Duration
 	// For is the least time since the lock ended. Work done in that time may have overlapped with
 	// another holder's also if the nodes keep what they acknowledged.

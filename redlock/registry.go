@@ -18,7 +18,7 @@ type registry struct {
 
 	mu        sync.Mutex       // guards the fields below; nothing is called under it
 	locks     map[string]*hold // by token: in acquisition, held, or being undone
-	changed   signal.Broadcast // that a lock has left locks or, while Close waits, its undo is decided
+	changed   signal.Broadcast // that a lock has left locks, a query for a holder has ended or, while Close waits, an undo is decided
 	left      leftover         // locks that were given up
 	finishing bool             // a call of Close has ended its wait
 }

@@ -127,7 +127,7 @@ type WaitEvent struct {
 // HoldEvent reports that a hold started or ended.
 type HoldEvent struct {
 	EventInfo
-	Cause error         // why the hold ended: a *LostError (ErrLost, ErrMaxHold), ErrReleased or ErrDetached
+	Cause error         // why the hold ended: a *LostError (ErrLost, ErrMaxHold), ErrReleased, ErrDetached or ErrClosed
 	Held  time.Duration // since the start of the acquisition
 	// Validity is the validity that is left. It is 0 for a lock that was lost or whose validity was
 	// over, and for a share.

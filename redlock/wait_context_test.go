@@ -64,8 +64,8 @@ func (c *panickyContext) called() {
 func (c *panickyContext) Done() <-chan struct{} { c.called(); return c.Context.Done() }
 func (c *panickyContext) Err() error            { c.called(); return c.Context.Err() }
 
-// A caller that recovers from a panic of its context leaves no waiter in the queue.
-func TestAContextThatPanicsLeavesNoWaiter(t *testing.T) {
+// A caller that recovers from a panic of its context leaves no waiter in the queue, and no attempt.
+func TestAContextThatPanicsLeavesNothing(t *testing.T) {
 	panics := 0
 	for at := 1; panics == at-1; at++ { // until the context is not called as often
 		inBubble(t, 3, func(fl *testbed) {
@@ -91,7 +91,35 @@ func TestAContextThatPanicsLeavesNoWaiter(t *testing.T) {
 			next, err := l.Acquire(ctx, "a", time.Second)
 			require.NoError(t, err)
 			require.NoError(t, next.Release(bg))
+			require.NoError(t, l.Close(ctx), "after a panic at call %d", at)
 		})
 	}
 	require.Greater(t, panics, 3)
+}
+
+// A claim can be resumed after a panic of the caller's context.
+func TestAContextThatPanicsInResumeLeavesNothing(t *testing.T) {
+	panics := 0
+	for at := 1; panics == at-1; at++ { // until the context is not called as often
+		inBubble(t, 3, func(fl *testbed) {
+			l := fl.locker()
+			claim, err := take(t, l, "a", time.Hour).Detach()
+			require.NoError(t, err)
+			func() {
+				defer func() {
+					if recover() != nil {
+						panics++
+					}
+				}()
+				k, err := l.Resume(&panickyContext{Context: bg, at: at}, claim)
+				require.NoError(t, err)
+				claim, err = k.Detach()
+				require.NoError(t, err)
+			}()
+			k, err := l.Resume(bg, claim)
+			require.NoError(t, err, "after a panic at call %d", at)
+			require.NoError(t, k.Release(bg))
+		})
+	}
+	require.Greater(t, panics, 2)
 }

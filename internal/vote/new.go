@@ -31,8 +31,12 @@ func (g *Group) NewReading(events *Events, owner any, names []string) *Round {
 	return r
 }
 
-// Arm sets the time, counted from Start, in which answers count. It must precede Send.
+// Arm sets the time, counted from Start, in which answers count. It must precede Send. A request without a NotAfter is
+// not sent after that time.
 func (r *Round) Arm(timeout time.Duration) {
 	r.deadline = r.Start.Add(timeout)
+	if r.Request.NotAfter == 0 {
+		r.Request.NotAfter = r.deadline
+	}
 	r.group.Timers.Set(r.Timer, r.deadline, (*voteTimer)(r))
 }

@@ -95,3 +95,17 @@ func (c *interruptedClock) Now() clock.Instant {
 	}
 	return c.Clock.Now()
 }
+
+// What is only worth an answer within the timeout is not sent later: it would stand before live commands on a connection.
+func TestARequestWithoutANotAfterIsNotSentAfterTheTimeout(t *testing.T) {
+	inGroup(t, 1, func(t *testing.T, g *vote.Group, _ []*node) {
+		r := g.New(&vote.Events{}, nil, nil)
+		r.Start = g.Clock.Now()
+		r.Arm(timeout)
+		require.Equal(t, r.Start.Add(timeout), r.Request.NotAfter)
+		r.Request.NotAfter = r.Start.Add(time.Hour)
+		r.Arm(timeout)
+		require.Equal(t, r.Start.Add(time.Hour), r.Request.NotAfter)
+		r.ClearTimer()
+	})
+}

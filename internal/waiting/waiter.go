@@ -44,8 +44,8 @@ type Waiter struct {
 	names     []string
 	contender Contender
 
-	// Guarded by Table.mu. The waiter's own goroutine alone changes entries, and so may read its length
-	// without the mutex.
+	// Guarded by Table.mu. The waiter's own goroutine alone changes entries, and look.queued while it is not parked: it
+	// reads the length of the one, and the other, without the mutex.
 	place
 	subs    subscribed
 	look    look
