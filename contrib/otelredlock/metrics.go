@@ -3,6 +3,7 @@ package otelredlock
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"weak"
 
@@ -103,7 +104,7 @@ func (m *metrics) begin() {
 // opened has the state of a Locker read at each collection, for as long as the program uses the Locker.
 func (m *metrics) opened(l *redlock.Locker) {
 	of := weak.Make(l)
-	_, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	registration, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		m.again.Do(m.begin)
 		if l := of.Value(); l != nil {
 			m.observe(o, l.Stats())
@@ -112,7 +113,9 @@ func (m *metrics) opened(l *redlock.Locker) {
 	}, m.held, m.waiting, m.voting, m.quarantined)
 	if err != nil {
 		otel.Handle(err)
+		return
 	}
+	runtime.AddCleanup(l, func(r metric.Registration) { _ = r.Unregister() }, registration)
 }
 
 func (m *metrics) observe(o metric.Observer, s redlock.Stats) {
