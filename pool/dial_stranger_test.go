@@ -9,11 +9,14 @@ import (
 	"net"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
+	"github.com/quorumlock/go-redlock/internal/pipenet"
 	"github.com/quorumlock/go-redlock/internal/visit"
 	"github.com/quorumlock/go-redlock/pool/cluster"
 	"github.com/quorumlock/go-redlock/pool/sentinel"
@@ -116,7 +119,7 @@ func TestWhatIsNoRedisIsNamed(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			n, err := Open(Config{Address: stranger(t, c.serve)})
+			n, err := Open(unhurried(Config{Address: stranger(t, c.serve)}))
 			require.NoError(t, err)
 			defer n.Close()
 			vote, own := whyUnusable(t, n)
@@ -129,7 +132,7 @@ func TestWhatIsNoRedisIsNamed(t *testing.T) {
 // A server that sends an error and closes the connection, such as one in protected mode, has answered.
 func TestAnErrorBeforeTheEndOfAConnectionIsShownAsItIs(t *testing.T) {
 	t.Parallel()
-	n, err := Open(Config{Address: stranger(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "-DENIED protected mode\r\n") })})
+	n, err := Open(unhurried(Config{Address: stranger(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "-DENIED protected mode\r\n") })}))
 	require.NoError(t, err)
 	defer n.Close()
 	vote, _ := whyUnusable(t, n)
@@ -145,7 +148,6 @@ func TestATLSHandshakeWithAServerWithoutTLSSaysWhatAnswered(t *testing.T) {
 	}{
 		"Redis waits":   {plainRedis, []string{"pool: no connection: TLS handshake: the server does not speak TLS on this port: " + noTLS}},
 		"Redis refuses": {greets("-DENIED Redis is running in protected mode\r\n"), []string{"the server does not speak TLS on this port", noTLS}},
-		"frozen":        {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, []string{"TLS handshake: context deadline exceeded"}},
 		"HTTP":          {answersBy("HTTP/1.0 400 Bad Request\r\n\r\n"), []string{"an HTTP server answered", "correct the port"}},
 		"SSH":           {greets("SSH-2.0-OpenSSH_9.6\r\n"), []string{"an SSH server answered"}},
 		"MySQL":         {greets(mysqlGreeting), []string{"a MySQL server answered"}},
@@ -153,11 +155,7 @@ func TestATLSHandshakeWithAServerWithoutTLSSaysWhatAnswered(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			cfg := unhurried(Config{Address: stranger(t, c.serve), TLS: verifyingTLS})
-			if what == "frozen" {
-				cfg.DialTimeout = time.Second // it is waited for
-			}
-			n, err := Open(cfg)
+			n, err := Open(unhurried(Config{Address: stranger(t, c.serve), TLS: verifyingTLS}))
 			require.NoError(t, err)
 			defer n.Close()
 			vote, own := whyUnusable(t, n)
@@ -168,6 +166,22 @@ func TestATLSHandshakeWithAServerWithoutTLSSaysWhatAnswered(t *testing.T) {
 			require.NotErrorIs(t, vote, context.DeadlineExceeded)
 		})
 	}
+}
+
+func TestATLSHandshakeWithAFrozenServerSaysThatItTookTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := Open(Config{Address: "h:1", TLS: verifyingTLS, Clock: clock.Runtime(), Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := pipenet.Pipe("client", "server")
+			go io.Copy(io.Discard, server) //nolint:errcheck // until it is closed
+			return client, nil
+		}})
+		require.NoError(t, err)
+		defer n.Close()
+		vote, own := whyUnusable(t, n)
+		require.ErrorContains(t, vote, "TLS handshake: context deadline exceeded")
+		require.ErrorContains(t, own, "TLS handshake: context deadline exceeded")
+		require.NotErrorIs(t, vote, context.DeadlineExceeded)
+	})
 }
 
 const (
@@ -183,7 +197,7 @@ func TestMembersAndSentinelsWithoutTLSAreTold(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			n, err := Open(c)
+			n, err := Open(unhurried(c))
 			require.NoError(t, err)
 			defer n.Close()
 			require.ErrorContains(t, ownDialError(t, n), "the server does not speak TLS on this port: "+useNoTLS)
@@ -195,7 +209,7 @@ func TestAServerWithTLSNeedsIt(t *testing.T) {
 	t.Parallel()
 	server := tlsServer()
 	defer server.Close()
-	n, err := Open(Config{Address: server.Listener.Addr().String()})
+	n, err := Open(unhurried(Config{Address: server.Listener.Addr().String()}))
 	require.NoError(t, err)
 	defer n.Close()
 	vote, _ := whyUnusable(t, n)
@@ -207,7 +221,7 @@ func TestAServerWithTLSThatOnlyClosesTheConnectionIsRecognized(t *testing.T) {
 	t.Parallel()
 	server := tlsServer()
 	defer server.Close()
-	n, err := Open(Config{Address: stranger(t, closesWithoutTLS(server))})
+	n, err := Open(unhurried(Config{Address: stranger(t, closesWithoutTLS(server))}))
 	require.NoError(t, err)
 	defer n.Close()
 	vote, _ := whyUnusable(t, n)
@@ -229,7 +243,7 @@ func TestAWrappedPoolsServerThatIsNoRedisIsNamed(t *testing.T) {
 			address := stranger(t, c.serve)
 			p := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", address, c.options...) }}
 			defer p.Close()
-			n, err := Wrap(p, Config{Name: "w"})
+			n, err := Wrap(p, unhurried(Config{Name: "w"}))
 			require.NoError(t, err)
 			defer n.Close()
 			vote, _ := whyUnusable(t, n)

@@ -82,18 +82,24 @@ func TestEndsAreLinear(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			nodes := make([]command.Voter, 3)
-			for i := range nodes {
-				nodes[i] = newFake("n" + strconv.Itoa(i))
+			var took, most time.Duration
+			for range 3 { // a busy machine stops the process during one of them
+				nodes := make([]command.Voter, 3)
+				for i := range nodes {
+					nodes[i] = newFake("n" + strconv.Itoa(i))
+				}
+				l, err := newOver(nodes)
+				require.NoError(t, err)
+				began := time.Now()
+				end := prepare(t, l)
+				most = time.Second + 20*time.Since(began)
+				began = time.Now()
+				end()
+				if took = time.Since(began); took < most {
+					return
+				}
 			}
-			l, err := newOver(nodes)
-			require.NoError(t, err)
-			began := time.Now()
-			end := prepare(t, l)
-			made := time.Since(began)
-			began = time.Now()
-			end()
-			require.Less(t, time.Since(began), time.Second+20*made)
+			require.Less(t, took, most)
 		})
 	}
 }

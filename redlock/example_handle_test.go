@@ -14,7 +14,7 @@ import (
 func ExampleLock_Context() {
 	_, urls, stop := threeMasters()
 	defer stop()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(context.Background())
 
 	lock, err := locker.Acquire(context.Background(), "invoice/42", 30*time.Second, redlock.WithAutoExtend())
@@ -22,7 +22,7 @@ func ExampleLock_Context() {
 		fmt.Println(err)
 		return
 	}
-	query, cancel := context.WithTimeout(lock.Context(), 5*time.Second) // ends with the lock, or after 5 s
+	query, cancel := context.WithTimeout(lock.Context(), time.Minute) // ends with the lock, or after a minute
 	defer cancel()
 	fmt.Println("before:", query.Err())
 
@@ -41,10 +41,10 @@ func ExampleLock_Extend() {
 	_, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(ctx)
 
-	lock, err := locker.Acquire(ctx, "invoice/42", 10*time.Second)
+	lock, err := locker.Acquire(ctx, "invoice/42", 30*time.Second)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -69,7 +69,7 @@ func ExampleLock_Check() {
 	masters, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(ctx)
 
 	lock, err := locker.Acquire(ctx, "invoice/42", 30*time.Second)
@@ -96,7 +96,7 @@ func ExampleLock_Release() {
 	masters, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(ctx)
 
 	settle := func() (err error) {
@@ -126,9 +126,9 @@ func ExampleLock_Detach() {
 	_, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	first, _ := redlock.Open(urls, redlock.WithOwner("parent"))
+	first, _ := redlock.Open(urls, redlock.WithOwner("parent"), patient)
 	defer first.Close(ctx)
-	second, _ := redlock.Open(urls, redlock.WithOwner("child"))
+	second, _ := redlock.Open(urls, redlock.WithOwner("child"), patient)
 	defer second.Close(ctx)
 
 	lock, err := first.Acquire(ctx, "invoice/42", 30*time.Second)
@@ -170,16 +170,16 @@ func ExampleLock_Detach() {
 func ExampleWithShared() {
 	_, urls, stop := threeMasters()
 	defer stop()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(context.Background())
 
 	book := func(ctx context.Context, opts ...redlock.LockOption) error {
-		return locker.Do(ctx, "account/7", 10*time.Second, func(context.Context, *redlock.Lock) error {
+		return locker.Do(ctx, "account/7", 30*time.Second, func(context.Context, *redlock.Lock) error {
 			fmt.Println("booked")
 			return nil
 		}, opts...)
 	}
-	err := locker.Do(context.Background(), "account/7", 10*time.Second,
+	err := locker.Do(context.Background(), "account/7", 30*time.Second,
 		func(ctx context.Context, _ *redlock.Lock) error {
 			fmt.Println("already held:", errors.Is(book(ctx), redlock.ErrAlreadyHeld))
 			return book(ctx, redlock.WithShared())
@@ -198,10 +198,10 @@ func ExampleWithMinHold() {
 	defer stop()
 	ctx := context.Background()
 	for _, machine := range []string{"m1", "m2"} {
-		locker, _ := redlock.Open(urls, redlock.WithOwner(machine))
+		locker, _ := redlock.Open(urls, redlock.WithOwner(machine), patient)
 		defer locker.Close(ctx)
 
-		lock, err := locker.TryAcquire(ctx, "nightly", 10*time.Second, redlock.WithMinHold(5*time.Minute))
+		lock, err := locker.TryAcquire(ctx, "nightly", 30*time.Second, redlock.WithMinHold(5*time.Minute))
 		if held := redlock.HeldBy(err); held != nil {
 			fmt.Println(machine, "leaves it to", held.Owner)
 			continue
@@ -226,7 +226,7 @@ func ExampleTrace() {
 	defer stop()
 	ctx := context.Background()
 	reported := make(chan string, 10)
-	locker, _ := redlock.Open(urls, redlock.WithTrace(&redlock.Trace{
+	locker, _ := redlock.Open(urls, patient, redlock.WithTrace(&redlock.Trace{
 		Acquired: func(e redlock.WaitEvent) {
 			reported <- fmt.Sprint("acquired ", e.Names, " at attempt ", e.Attempts)
 		},

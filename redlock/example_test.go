@@ -28,12 +28,16 @@ func threeMasters() (masters []*fakeredis.Master, urls []string, stop func()) {
 	}
 }
 
+// patient is an option for examples alone: a busy machine may stop their process for seconds. Services
+// rarely need another node timeout than the default.
+var patient = redlock.WithNodeTimeout(10 * time.Second)
+
 // A Locker is made once and shared. Open does not require that any node is up.
 func ExampleOpen() {
 	_, urls, stop := threeMasters()
 	defer stop()
 
-	locker, err := redlock.Open(urls, redlock.WithOwner("billing-1"), redlock.WithKeyPrefix("lock/"))
+	locker, err := redlock.Open(urls, redlock.WithOwner("billing-1"), redlock.WithKeyPrefix("lock/"), patient)
 	if err != nil {
 		fmt.Println(err) // a wrong URL or setting
 		return
@@ -48,7 +52,7 @@ func ExampleOpen() {
 func ExampleLocker_Do() {
 	_, urls, stop := threeMasters()
 	defer stop()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(context.Background())
 
 	err := locker.Do(context.Background(), "invoice/42", 30*time.Second,
@@ -66,17 +70,17 @@ func ExampleLocker_Do() {
 func ExampleLocker_Acquire() {
 	_, urls, stop := threeMasters()
 	defer stop()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(context.Background())
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	lock, err := locker.Acquire(ctx, "invoice/42", 30*time.Second)
+	lock, err := locker.Acquire(ctx, "invoice/42", time.Minute)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("held, and valid for nearly all of the TTL:", lock.Remaining() > 25*time.Second)
+	fmt.Println("held, and valid for nearly all of the TTL:", lock.Remaining() > 50*time.Second)
 	fmt.Println("released:", lock.Release(ctx)) // Release also works after ctx has ended
 	// Output:
 	// held, and valid for nearly all of the TTL: true
@@ -88,9 +92,9 @@ func ExampleLocker_TryAcquire() {
 	_, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	first, _ := redlock.Open(urls, redlock.WithOwner("worker-7"))
+	first, _ := redlock.Open(urls, redlock.WithOwner("worker-7"), patient)
 	defer first.Close(ctx)
-	second, _ := redlock.Open(urls, redlock.WithOwner("worker-8"))
+	second, _ := redlock.Open(urls, redlock.WithOwner("worker-8"), patient)
 	defer second.Close(ctx)
 
 	lock, err := first.TryAcquire(ctx, "nightly", time.Minute)
@@ -121,7 +125,7 @@ func ExampleLocker_AcquireAll() {
 	_, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(ctx)
 
 	lock, err := locker.AcquireAll(ctx, []string{"account/b", "account/a"}, 30*time.Second)
@@ -146,7 +150,7 @@ func ExampleQuorumError() {
 	masters, urls, stop := threeMasters()
 	defer stop()
 	ctx := context.Background()
-	locker, _ := redlock.Open(urls)
+	locker, _ := redlock.Open(urls, patient)
 	defer locker.Close(ctx)
 	masters[0].FailWith("SET", "LOADING Redis is loading the dataset in memory")
 	masters[2].FailWith("SET", "READONLY You can't write against a read only replica.")

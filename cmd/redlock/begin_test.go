@@ -113,7 +113,7 @@ func TestTheDoctorBeginsTheGuardAndWaitsUntilAllMastersVote(t *testing.T) {
 	}
 	require.Len(t, markers(all), 3)
 	eventually(t, "nothing else is left", func() bool { return len(locks(all...)) == 3 })
-	attempts(t, 3, func() string { // the node timeout is a quarter of the guard's maxTTL
+	attempts(t, func() string { // the node timeout is a quarter of the guard's maxTTL
 		got := invoke(t, envOf(all), "acquire", "--guard", "6s", "--wait", "0", "job")
 		if got.status == cli.ExitUnavailable {
 			return got.err

@@ -45,7 +45,7 @@ func TestAnAcquireDoesNotWaitForAFrozenNode(t *testing.T) {
 	_, err := userBinary()
 	require.NoError(t, err, "it takes long to build")
 	all := masters(t)
-	attempts(t, 3, func() (wrong string) {
+	attempts(t, func() (wrong string) {
 		all[2].Freeze()
 		began := time.Now()
 		p := startAsUser(t, all, "acquire", "job")

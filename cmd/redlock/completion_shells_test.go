@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
@@ -97,6 +98,32 @@ func typed(t *testing.T, env []string, program string, args ...string) string {
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s%s", out, &errs)
 	return string(out)
+}
+
+func TestAShellDoesNotWaitForFrozenNodes(t *testing.T) {
+	t.Parallel()
+	_, err := userBinary()
+	require.NoError(t, err, "it takes long to build")
+	all := listing(t)
+	holdAll(all, "job", token, time.Hour)
+	attempts(t, func() (wrong string) {
+		for _, m := range all {
+			m.Freeze()
+		}
+		began := time.Now()
+		p := startAsUser(t, all, cobra.ShellCompRequestCmd, "status", "")
+		out := p.gone()
+		took := time.Since(began)
+		require.Equal(t, 0, p.status())
+		require.NotContains(t, out, "job")
+		for _, m := range all {
+			m.Unfreeze()
+		}
+		if took > 1500*time.Millisecond { // cli.NamesTimeout is 500 ms
+			wrong = "it took " + took.String()
+		}
+		return wrong
+	})
 }
 
 // script writes the completion for a shell into a file.

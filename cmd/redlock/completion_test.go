@@ -58,24 +58,13 @@ func TestTheNamesThatAreHeldAreOfferedToAShell(t *testing.T) {
 	require.Empty(t, namesFor(t, nil, "status", ""), "there are no nodes")
 }
 
-func TestAShellIsOfferedABoundedNumberOfNamesInABoundedTime(t *testing.T) {
+func TestAShellIsOfferedABoundedNumberOfNames(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
 	for i := range 200 + 10 {
 		all[0].Set(fmt.Sprintf("lock/%04d", i), token, time.Hour)
 	}
 	require.LessOrEqual(t, len(namesFor(t, envOf(all), "status", "")), 200)
-	for _, m := range all {
-		m.Freeze()
-	}
-	t.Cleanup(func() {
-		for _, m := range all {
-			m.Unfreeze()
-		}
-	})
-	began := time.Now()
-	require.Empty(t, namesFor(t, envOf(all), "status", ""))
-	require.Less(t, time.Since(began), 4*cli.NamesTimeout)
 }
 
 func TestEveryShellHasAScriptThatAsksTheCommand(t *testing.T) {

@@ -150,8 +150,8 @@ func TestKeysOfSeveralPagesAreListedUpToTheLimit(t *testing.T) {
 	}
 	// A fake node takes long for so many keys, and on a busy machine longer than the node timeout.
 	answer := func(words ...string) (got outcome) {
-		attempts(t, 3, func() string {
-			got = invoke(t, envOf(all), append([]string{"list"}, words...)...)
+		attempts(t, func() string {
+			got = invoke(t, envOf(all), append([]string{"list", "--timeout", "10m"}, words...)...)
 			if got.status == cli.ExitUnavailable {
 				return got.err
 			}

@@ -96,10 +96,11 @@ func locks(all ...*fakeredis.Master) (keys []string) {
 	return keys
 }
 
+// nodesOf lists the nodes as --nodes does. Their connections last for longer than cli.ColdTimeout without an answer.
 func nodesOf(all []*fakeredis.Master) string {
 	var urls []string
 	for _, m := range all {
-		urls = append(urls, m.URL()+"?name="+m.Name())
+		urls = append(urls, m.URL()+"?name="+m.Name()+"&dial_timeout=1m&hard_timeout=1m")
 	}
 	return strings.Join(urls, ",")
 }

@@ -94,7 +94,7 @@ func TestNoProcessIsLeftOfAGroupThatForksWhileItIsKilled(t *testing.T) {
 		"the lock is lost":  {74, func(*redlockProcess) { lose(all) }},
 		"redlock is killed": {cli.ExitSignal + int(syscall.SIGKILL), func(p *redlockProcess) { p.signal(syscall.SIGKILL) }},
 	} {
-		p := start(t, all, "run", "--ttl", "4500ms", "--grace", "100ms", "job", "--", "sh", "-c", forks)
+		p := start(t, all, "run", "--ttl", "12s", "--grace", "100ms", "job", "--", "sh", "-c", forks)
 		group, err := strconv.Atoi(p.line())
 		require.NoError(t, err)
 		end.begin(p)
@@ -123,7 +123,7 @@ func TestAProcessThatLeftTheGroupEndsWithTheCommand(t *testing.T) {
 		"the lock is lost":  {inFront + "; :", 74, func(*redlockProcess) { lose(all) }},
 		"redlock gets TERM": {inFront + "; :", cli.ExitSignal + int(syscall.SIGTERM), func(p *redlockProcess) { p.signal(syscall.SIGTERM) }},
 	} {
-		p := start(t, all, "run", "--ttl", "6s", "--grace", "100ms", "job", "--", "sh", "-c", end.command)
+		p := start(t, all, "run", "--ttl", "12s", "--grace", "100ms", "job", "--", "sh", "-c", end.command)
 		stray, err := strconv.Atoi(p.line())
 		require.NoError(t, err)
 		end.begin(p)

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -58,10 +60,15 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 	} {
 		all := listing(t)
 		c.fill(all)
-		got := invoke(t, envOf(all), "run", "--ttl", "12s", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
-		require.Equal(t, c.status, got.status, what)
-		require.Contains(t, got.err, c.says, what)
-		require.Empty(t, got.out, what)
+		attempts(t, func() (wrong string) { // on a busy machine the answer who holds the name may be too late
+			got := invoke(t, envOf(all), "run", "--ttl", "12s", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
+			require.Empty(t, got.out, what)
+			if got.status != c.status || !strings.Contains(got.err, c.says) {
+				wrong = fmt.Sprintf("%s: %v", what, got)
+			}
+			allAnswered(t, all...)
+			return wrong
+		})
 	}
 }
 
@@ -128,7 +135,7 @@ func TestAFailedRunIsAnObjectOnStandardError(t *testing.T) {
 func TestALossAndASignalAreObjectsOnStandardError(t *testing.T) {
 	t.Parallel()
 	all := listing(t)
-	p := start(t, all, "run", "--json", "--ttl", "4500ms", "--grace", "200ms", "job", "--", "sh", "-c", "echo go; read x")
+	p := start(t, all, "run", "--json", "--ttl", "12s", "--grace", "200ms", "job", "--", "sh", "-c", "echo go; read x")
 	p.line()
 	holdAll(all, "job", token2, time.Hour)
 	require.Equal(t, cli.ExitLost, p.status())

@@ -39,7 +39,7 @@ func TestACommandRunsWhileTheNameIsHeldAndKnowsItsToken(t *testing.T) {
 func TestAHeldNameIsExtendedAsLongAsTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "4500ms", "--grace", "0", "job", "--", "sh", "-c", "echo go; read x")
+	p := start(t, all, "run", "--ttl", "12s", "--grace", "0", "job", "--", "sh", "-c", "echo go; read x")
 	p.line()
 	eventually(t, "the lock is extended", func() bool { return all[0].Commands()["EVALSHA"] >= 5 }) // of which one took it
 	_, ok := all[0].Get("job")                                                                      // four thirds of its time have passed
@@ -198,7 +198,7 @@ func TestALostReaderOfTheMessagesEndsNothing(t *testing.T) {
 func TestAFrozenNodeDelaysNeitherTheWorkNorItsEnd(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	attempts(t, 3, func() (wrong string) {
+	attempts(t, func() (wrong string) {
 		p := startAsUser(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
 		require.Equal(t, "ready", p.line())
 		heldEverywhere(t, all, "job")
@@ -276,7 +276,7 @@ func TestTheCommandLeadsAGroupOfItsOwn(t *testing.T) {
 func TestAStoppedCommandKeepsItsLockAndContinues(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "4500ms", "--grace", "0", "job", "--", "sh", "-c", "echo $$; read x")
+	p := start(t, all, "run", "--ttl", "12s", "--grace", "0", "job", "--", "sh", "-c", "echo $$; read x")
 	pid, err := strconv.Atoi(p.line())
 	require.NoError(t, err)
 	p.signal(syscall.SIGTSTP)
@@ -305,7 +305,7 @@ func TestWhatTheCommandLeavesBehindEndsWithTheLock(t *testing.T) {
 
 func TestWhatHasLittleToFinishMayFinishIt(t *testing.T) {
 	t.Parallel()
-	attempts(t, 3, func() string {
+	attempts(t, func() string {
 		p := start(t, masters(t), "run", "job", "--", "sh", "-c", `(sleep 0.3; echo finished) & exit 0`)
 		require.Equal(t, 0, p.status())
 		if printed, messages := p.gone(), p.messages(); printed != "finished\n" || messages != "" {

@@ -110,7 +110,7 @@ func TestALossIsReportedWithoutTheToken(t *testing.T) {
 	path, err := userBinary() // it waits for its cli.CloseTimeout
 	require.NoError(t, err)
 	p := startProgram(t, nil, "env", "REDLOCK_NODES="+secured(all, "app", password), path,
-		"run", "--ttl", "4500ms", "job", "--", "sh", "-c", "echo go; sleep 60")
+		"run", "--ttl", "12s", "job", "--", "sh", "-c", "echo go; sleep 60")
 	p.line()
 	var tokens []string
 	for _, m := range all {

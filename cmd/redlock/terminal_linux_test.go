@@ -115,7 +115,7 @@ echo "shell: $?"; read y; fg; echo "status: $?"`)
 
 func TestCtrlZForTooLongLosesTheLockAndTheCommandDoesNotContinue(t *testing.T) {
 	t.Parallel()
-	s := onScreen(t, masters(t), `set -m; "$0" run --ttl 4s --grace 0 job -- sh -c 'echo ready; read x; echo "command: <$x>"'
+	s := onScreen(t, masters(t), `set -m; "$0" run --ttl 12s --grace 0 job -- sh -c 'echo ready; read x; echo "command: <$x>"'
 "$0" run job -- echo next; fg; echo "status: $?"`)
 	s.shows("ready")
 	s.types(ctrlZ)

@@ -234,15 +234,22 @@ func TestSubscribingTakesTimeForTheNewChannelsOnly(t *testing.T) {
 	s.resetSent()
 	join, _ = s.pendingChanges()
 	require.Len(t, join, many, "on a new connection all of them")
-	began = time.Now()
-	for _, channel := range channels {
-		s.Remove(channel)
-		s.Add(channel)
-		join, leave := s.pendingChanges()
-		require.Equal(t, []any{channel}, join)
-		require.Empty(t, leave, "it is wanted again")
+	var took time.Duration
+	most := time.Second/2 + 50*all
+	for range 3 { // a busy machine stops the process during one of them
+		began = time.Now()
+		for _, channel := range channels {
+			s.Remove(channel)
+			s.Add(channel)
+			join, leave := s.pendingChanges()
+			require.Equal(t, []any{channel}, join)
+			require.Empty(t, leave, "it is wanted again")
+		}
+		if took = time.Since(began); took < most {
+			return
+		}
 	}
-	require.Less(t, time.Since(began), time.Second/2+50*all)
+	require.Less(t, took, most)
 }
 
 // The server may soon execute what it refused now. A right that other commands lack does not keep

@@ -26,7 +26,7 @@ func ExampleDiagnose() {
 		}
 		urls = append(urls, m.URL()+"?name="+name)
 	}
-	locker, _ := redlock.Open(urls, redlock.WithNodeTimeout(2*time.Second))
+	locker, _ := redlock.Open(urls, redlock.WithNodeTimeout(10*time.Second))
 	defer locker.Close(context.Background())
 
 	report, err := doctor.Diagnose(context.Background(), locker)

@@ -68,19 +68,19 @@ func ExampleQuorum_HoldElsewhere() {
 	defer t.end()
 
 	q := redlocktest.New(t, 3)
-	locker := q.Locker()
+	locker := q.Locker(redlock.WithNodeTimeout(20 * time.Second)) // a busy machine may answer late
 
 	release := q.HoldElsewhere("invoice/42", time.Minute)
-	_, err := locker.TryAcquire(context.Background(), "invoice/42", 10*time.Second)
+	_, err := locker.TryAcquire(context.Background(), "invoice/42", time.Minute)
 	fmt.Println("held:", errors.Is(err, redlock.ErrHeld))
 
 	release()
 	q.LoseMajority()
-	_, err = locker.TryAcquire(context.Background(), "invoice/42", 10*time.Second)
+	_, err = locker.TryAcquire(context.Background(), "invoice/42", time.Minute)
 	fmt.Println("no quorum:", errors.Is(err, redlock.ErrNoQuorum))
 
 	q.Restore()
-	_, err = locker.TryAcquire(context.Background(), "invoice/42", 10*time.Second)
+	_, err = locker.TryAcquire(context.Background(), "invoice/42", time.Minute)
 	fmt.Println("acquired:", err == nil)
 	// Output:
 	// held: true
@@ -96,7 +96,8 @@ func ExampleQuorum_StealLock() {
 
 	q := redlocktest.New(t, 3)
 	ctx := context.Background()
-	lock, err := q.Locker().Acquire(ctx, "invoice/42", 10*time.Second)
+	locker := q.Locker(redlock.WithNodeTimeout(20 * time.Second)) // a busy machine may answer late
+	lock, err := locker.Acquire(ctx, "invoice/42", time.Minute)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -33,12 +33,12 @@ var (
 // Slowed returns a time of the demo or of a bench, longer in tests.
 func Slowed(d time.Duration) time.Duration { return time.Duration(slowdown) * d }
 
-// Lengthen makes all of them longer, for tests: a busy machine may stop a process for seconds.
-// ColdTimeout stays shorter than the time after which a silent connection is closed.
+// Lengthen makes all of them longer, for tests: a busy machine may stop a process for seconds. No test waits for
+// ColdTimeout or NamesTimeout to end. Several wait for CloseTimeout, because they have stopped a master.
 func Lengthen() {
-	CloseTimeout, ColdTimeout = 2*CloseTimeout, 2*ColdTimeout
+	CloseTimeout *= 2
 	AnswerTimeout = 30 * time.Second
-	NamesTimeout *= 4
+	ColdTimeout, NamesTimeout = 10*time.Second, 10*time.Second
 	Drain *= 4
 	slowdown = 4
 }
