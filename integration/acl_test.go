@@ -14,7 +14,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // needs lists what fails without a right. A right without an entry is optional: the comment says
@@ -72,8 +71,7 @@ func TestTheRightsThatAreNeeded(t *testing.T) {
 	rights := documented(t, everyLock, oneMaster, waitingForOne, healthChecks, fencing)
 	guard := redlock.WithRestartGuard(time.Hour)
 	admin := open(t, nodes[1:], guard)
-	_, err := doctor.Admit(t.Context(), admin)
-	require.NoError(t, err)
+	mustAdmit(t, admin, nodes[1:])
 	can := func(rights []string, unchecked bool) []string {
 		allow(t, nodes, rights)
 		for _, n := range nodes {

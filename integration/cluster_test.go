@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
+	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/pool/cluster"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // onClusters opens a Locker over Clusters, as another process would.
@@ -89,12 +89,16 @@ func TestLocksContinueWhileTheirSlotMoves(t *testing.T) {
 			var contenders sync.WaitGroup
 			var nodes []*pool.Node
 			for range 2 {
-				l, own := onClusters(t, c.clusters, c.opts...)
+				timeout := patience // each extension must be confirmed by a quorum
+				if late.On() {
+					timeout = busyTimeout // some attempts wait for all of it
+				}
+				l, own := onClusters(t, c.clusters, append(c.opts, redlock.WithNodeTimeout(timeout))...)
 				nodes = append(nodes, own...)
 				for range 2 {
 					contenders.Go(func() {
 						for ctx.Err() == nil {
-							k, err := l.Acquire(ctx, name, 10*time.Second)
+							k, err := l.Acquire(ctx, name, ghostTTL)
 							if errors.Is(err, context.Canceled) {
 								return
 							}
@@ -105,7 +109,7 @@ func TestLocksContinueWhileTheirSlotMoves(t *testing.T) {
 							if f := k.Fence(); len(c.opts) > 0 {
 								assert.Greater(t, f, last.Swap(f))
 							}
-							assert.NoError(t, k.Extend(t.Context(), 10*time.Second))
+							assert.NoError(t, k.Extend(t.Context(), ghostTTL))
 							time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
 							assert.NoError(t, k.Check(t.Context()))
 							inside.Add(-1)
@@ -269,9 +273,8 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 func TestTheDoctorSaysWhatAClusterIs(t *testing.T) {
 	c := redistest.StartCluster(t, 3, true)
 	l, _ := onClusters(t, []*redistest.Cluster{c})
-	require.NoError(t, l.Healthy(t.Context()))
-	r, err := doctor.Diagnose(t.Context(), l)
-	require.NoError(t, err)
+	await(t, "the Cluster is healthy", func() bool { return l.Healthy(t.Context()) == nil })
+	r := examined(t, l)
 	require.False(t, r.Failed(), "%v", r.All())
 	var texts []string
 	for _, f := range r.Nodes[0].Findings {
@@ -279,7 +282,7 @@ func TestTheDoctorSaysWhatAClusterIs(t *testing.T) {
 	}
 	assert.Contains(t, texts, "c1 is a Redis Cluster of 3 masters, and one vote")
 	assert.Equal(t, 1, r.Nodes[0].Replicas)
-	_, err = l.TryAcquireAll(t.Context(), []string{"a", "b"}, time.Minute)
+	_, err := l.TryAcquireAll(t.Context(), []string{"a", "b"}, time.Minute)
 	require.ErrorIs(t, err, redlock.ErrInvalid)
 	released(t, acquired(t, l, "{a}", time.Minute))
 }

@@ -122,7 +122,7 @@ func (c command) testListFrozen(t *testing.T) {
 func TestTheCommandBreaksALockOnRealServers(t *testing.T) {
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
-	holder := c.start(t, words([]string{"run", "--ttl", "12s", "--owner", "me", "job"}, holdOn...)...)
+	holder := c.start(t, words([]string{"run", "--ttl", "24s", "--owner", "me", "job"}, holdOn...)...)
 	holder.line(t)
 	heldEverywhere(t, c.nodes, "job")
 	fence := c.list(t, 0)[0].Fence

@@ -315,7 +315,7 @@ func (c command) testDemo(t *testing.T) {
 	began := time.Now()
 	status, out, said := command{path, c.nodes}.call(t, "demo", "--nodes", strings.Join(redistest.URLs(c.nodes), ","))
 	assert.Zero(t, status, "%s%s", out, said)
-	assert.Less(t, time.Since(began), redistest.Slack*15*time.Second)
+	assert.Less(t, time.Since(began), redistest.Slack*30*time.Second)
 	redistest.NoKeys(t, c.nodes, time.Second)
 }
 
@@ -330,7 +330,8 @@ func (c command) testLost(t *testing.T) {
 	began := time.Now()
 	status, _ := r.exit(t)
 	assert.Equal(t, exitLost, status, "%s", &r.stderr)
-	assert.Less(t, time.Since(began), ttl*2/3, "noticed by the next extension, within a third of the TTL")
+	assert.Contains(t, r.stderr.String(), "no longer hold it", "the next extension notices it, and not the end of the TTL")
+	assert.Less(t, time.Since(began), ttl)
 	redistest.NoKeys(t, c.nodes, time.Second)
 }
 

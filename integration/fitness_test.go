@@ -137,9 +137,7 @@ func TestOneServerUnderTwoNamesIsRefusedInWords(t *testing.T) {
 
 func TestADiagnosisOfRealServers(t *testing.T) {
 	nodes := masters(t, 3, "--appendonly", "yes", "--appendfsync", "always")
-	l := open(t, nodes, redlock.WithNodeTimeout(patience))
-	r, err := doctor.Diagnose(t.Context(), l)
-	require.NoError(t, err)
+	r := examined(t, open(t, nodes, redlock.WithNodeTimeout(patience)))
 	require.Empty(t, r.All())
 	for i, n := range r.Nodes {
 		assert.Equal(t, "master", n.Role)

@@ -21,7 +21,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	c := buildCommand(t, nodes)
 	busy := redlock.WithNodeTimeout(patience) // the machine may be
 	l := open(t, nodes, busy)
-	held := acquired(t, l, "job", time.Minute)
+	held := acquired(t, l, "job", ghostTTL)
 	guard := []string{"--guard", operatorTTL.String()}
 	status, out, stderr := c.served(t, words([]string{"run", "--wait", "20s", "other"}, append(guard, "--", "echo", "never")...)...)
 	assert.Equal(t, exitConfig, status, stderr)
@@ -31,7 +31,7 @@ func TestTheDoctorBeginsTheGuardOnRealServers(t *testing.T) {
 	for _, n := range nodes {
 		assert.Empty(t, n.Keys(t, "redlock:guard"))
 	}
-	require.NoError(t, held.Extend(t.Context(), time.Minute), "clients without the guard keep working")
+	require.NoError(t, held.Extend(t.Context(), ghostTTL), "clients without the guard keep working")
 
 	r := c.start(t, words([]string{"doctor", "--begin-guard"}, guard...)...)
 	for _, n := range nodes {

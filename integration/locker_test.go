@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // openEnv opens a Locker with the settings of the environment, which is closed when the test ends.
@@ -54,10 +54,9 @@ func TestALockerAndTheCommandHaveTheSettingsOfTheEnvironment(t *testing.T) {
 	t.Setenv("REDLOCK_NODES_FILE", file)
 	t.Setenv("REDLOCK_GUARD", guardTTL.String())
 	guarded := openEnv(t)
-	_, err := doctor.Admit(t.Context(), guarded)
-	require.NoError(t, err)
+	mustAdmit(t, guarded, nodes)
 	released(t, acquired(t, guarded, "job", guardTTL))
-	_, err = guarded.Acquire(t.Context(), "job", 2*guardTTL)
+	_, err := guarded.Acquire(t.Context(), "job", 2*guardTTL)
 	require.ErrorIs(t, err, redlock.ErrInvalid, "the guard bounds the TTL")
 	t.Setenv("REDLOCK_GUARD", "")
 	refusedIn(t, openEnv(t), "this client has no restart guard")
@@ -105,7 +104,7 @@ func TestABoundedWaitEndsWithItsReason(t *testing.T) {
 	released(t, k)
 	k, err = l.Acquire(t.Context(), "x", 10*time.Second, redlock.WithWait(patience))
 	require.NoError(t, err, "the lock is free")
-	released(t, k)
+	releasedOrLate(t, k)
 
 	nodes[0].Pause(t)
 	nodes[2].Pause(t)
@@ -291,30 +290,41 @@ func TestTheCommandSkipsAJobForItsMinimumHoldOnRealServers(t *testing.T) {
 	const minHold = 15 * time.Second
 	nodes := masters(t, 3)
 	c := buildCommand(t, nodes)
-	run := []string{"run", "--ttl", "8s", "--min-hold", minHold.String(), "--skip-status", "0", "--wait"}
-	skipped := func() {
+	run := []string{"run", "--ttl", "24s", "--min-hold", minHold.String(), "--skip-status", "0", "--wait"}
+	var began time.Time
+	// skipped reports whether the command was over before the minimum hold. Then it must not have run the job.
+	skipped := func(job string) bool {
 		t.Helper()
-		status, out, said := c.served(t, append(words(run, "0", "job"), "--", "echo", "must not run")...)
+		status, out, said := c.served(t, append(words(run, "0", job), "--", "echo", "must not run")...)
+		if time.Since(began) >= minHold {
+			return false
+		}
 		assert.Zero(t, status, said)
 		assert.Empty(t, out)
 		assert.Empty(t, said, "cron would mail it")
+		return true
 	}
-	began := time.Now()
-	first := c.start(t, append(words(run, "30s", "job"), holdOn...)...) // it is free: a wait is for a quorum
-	first.line(t)
-	heldEverywhere(t, nodes, "job")
-	skipped()
-	require.NoError(t, first.in.Close())
-	status, _ := first.exit(t)
-	require.Zero(t, status, "%s", &first.stderr)
-	skipped()
+	job, inTime := "", false
+	for tries := 1; !inTime; tries++ {
+		require.LessOrEqual(t, tries, 3, "the machine was too slow each time")
+		job = fmt.Sprint("job", tries)
+		began = time.Now()
+		first := c.start(t, append(words(run, "30s", job), holdOn...)...) // it is free: a wait is for a quorum
+		first.line(t)
+		heldEverywhere(t, nodes, job)
+		inTime = skipped(job)
+		require.NoError(t, first.in.Close())
+		status, _ := first.exit(t)
+		require.Zero(t, status, "%s", &first.stderr)
+		inTime = inTime && skipped(job)
+	}
 
 	// When the minimum hold is over, a waiter gets the name.
-	status, out, said := c.call(t, append(words(run, "1m", "job"), "--", "echo", "runs")...)
+	status, out, said := c.call(t, append(words(run, "1m", job), "--", "echo", "runs")...)
 	assert.Zero(t, status, said)
 	assert.Equal(t, "runs\n", out)
 	assert.GreaterOrEqual(t, time.Since(began), minHold)
 	for _, n := range nodes {
-		n.Do(t, "DEL", "job") // the second command's minimum hold
+		n.Do(t, "FLUSHALL") // the last command's minimum hold
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // These tests show what docs/dev/managed.md says of services that are not available here.
@@ -54,12 +53,8 @@ func TestTheCommandsOfAdministratorsAreNotNeeded(t *testing.T) {
 	require.Greater(t, second.Fence(), lock.Fence())
 	released(t, second)
 
-	report, err := doctor.Diagnose(t.Context(), l)
-	require.NoError(t, err)
+	report := examined(t, l)
 	require.False(t, report.Failed(), "%+v", report)
-	for _, n := range report.Nodes {
-		require.True(t, n.Answered)
-	}
 }
 
 // lines has the log of connections, as "LEVEL message".
@@ -90,15 +85,23 @@ func (l *lines) count(line string) (n int) {
 }
 
 // Services and the proxies before them close idle connections after some minutes. The library checks a node every ten
-// seconds, so a server closes its connections here after one.
+// seconds, so a server closes its connections here after two. It does so only while nothing else happens: on a busy
+// machine a dial may take as long.
 func TestAServerThatClosesIdleConnectionsIsNothingToWarnOf(t *testing.T) {
-	nodes := masters(t, 3, "--timeout", "1")
+	nodes := masters(t, 3, "--timeout", "0")
 	log := &lines{}
 	l, _ := openPools(t, nodes, func(cfg *pool.Config) { cfg.Logger = slog.New(log) })
 	released(t, acquired(t, l, "invoice/42", time.Minute))
 	answered(t, l)
 	ended, failed := log.count("WARN connection ended"), log.count("WARN dial failed") // a stopped process may have owed a reply
+	closeIdle := func(seconds int) {
+		for _, n := range nodes {
+			n.Do(t, "CONFIG", "SET", "timeout", seconds)
+		}
+	}
+	closeIdle(2)
 	await(t, "the servers close the connections", func() bool { return log.count("INFO connection ended") >= len(nodes) })
+	closeIdle(0)
 	assert.Equal(t, ended, log.count("WARN connection ended"))
 	assert.Equal(t, failed, log.count("WARN dial failed"))
 	released(t, acquired(t, l, "invoice/42", time.Minute))

@@ -13,7 +13,6 @@ import (
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
-	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
 
 // Releases that come together are merged. Each has the result that it has by itself: a lock that
@@ -92,8 +91,7 @@ func TestMergedAcquiresOnRealServers(t *testing.T) {
 			fenced := kind != "guard"
 			l, pools := openPools(t, nodes, func(*pool.Config) {}, append(opts, redlock.WithNodeTimeout(10*time.Second))...)
 			if kind != "fencing" {
-				_, err := doctor.Admit(t.Context(), l)
-				require.NoError(t, err)
+				mustAdmit(t, l, nodes)
 			}
 			taken := acquired(t, l, "taken", time.Minute, redlock.WithAutoExtend())
 			if fenced {

@@ -27,7 +27,7 @@ const (
 // runOnce is a process that follows the guide's recipe for jobs that must run once. It tries at the
 // beginning of each round, as the other processes do, and releases at once.
 func (c contention) runOnce(ctx context.Context, log *contenders.Log) {
-	l, err := redlock.Open(c.URLs, redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)), redlock.WithNodeTimeout(busyTimeout))
+	l, err := redlock.Open(c.URLs, redlock.WithOwner(fmt.Sprintf("process-%d", c.Process)), redlock.WithNodeTimeout(patience))
 	if err != nil {
 		panic(err)
 	}
@@ -56,7 +56,7 @@ func TestAJobThatMustRunOnceRunsOnce(t *testing.T) {
 	given := make([]contention, onceProcesses)
 	for i := range given {
 		given[i] = contention{
-			URLs: redistest.URLs(nodes), Names: []string{"once/"}, TTL: 10 * time.Second,
+			URLs: redistest.URLs(nodes), Names: []string{"once/"}, TTL: time.Minute,
 			Process: i, First: first,
 		}
 	}

@@ -252,16 +252,19 @@ func (x *exercise) onlyLeastHeld(ctx context.Context) error {
 func (x *exercise) releaseTogether(ctx context.Context) error {
 	errs := make([]error, 200)
 	held := make([]*redlock.Lock, len(errs))
-	for i := range held {
-		if held[i], errs[i] = x.a.Acquire(ctx, fmt.Sprint("together", i), heldFor); errs[i] != nil {
-			return errs[i]
+	together := func(do func(i int)) {
+		var all sync.WaitGroup
+		for i := range held {
+			all.Go(func() { do(i) })
 		}
+		all.Wait()
 	}
-	var all sync.WaitGroup
-	for i, k := range held {
-		all.Go(func() { errs[i] = k.Release(ctx) })
-	}
-	all.Wait()
+	together(func(i int) { held[i], errs[i] = x.a.Acquire(ctx, fmt.Sprint("together", i), time.Minute) })
+	together(func(i int) {
+		if errs[i] == nil {
+			errs[i] = held[i].Release(ctx)
+		}
+	})
 	return errors.Join(errs...)
 }
 

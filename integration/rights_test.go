@@ -107,7 +107,7 @@ func TestTheDocumentedRightsAreEnoughAndNoneIsTooMany(t *testing.T) {
 
 	const maxTTL = time.Minute
 	guarded := asApp(nodes, redlock.WithRestartGuard(maxTTL), redlock.WithRepair(), redlock.WithFencing())
-	admittedBy(t, nodes, guarded)
+	admittedBy(t, nodes, len(nodes), guarded)
 	exercised(t, nodes, fenced, []string{"~redlock:guard"}, guarded, func(x *exercise) []step {
 		return []step{{"repair", x.repaired}}
 	})
@@ -116,16 +116,15 @@ func TestTheDocumentedRightsAreEnoughAndNoneIsTooMany(t *testing.T) {
 }
 
 // admittedBy admits nodes with the documented rights, and requires that each of those rights is
-// necessary.
-func admittedBy(t *testing.T, nodes []*redistest.Node, open func(testing.TB, ...redlock.Option) *redlock.Locker) {
+// necessary. The first servers are masters.
+func admittedBy(t *testing.T, nodes []*redistest.Node, masters int, open func(testing.TB, ...redlock.Option) *redlock.Locker) {
 	t.Helper()
 	rights := documented(t, everyLock, oneMaster, fencing, admission)
 	admit := func(rights []string) error {
 		allow(t, nodes, rights)
 		l := open(t)
 		defer closeLocker(t, l)
-		_, err := doctor.Admit(t.Context(), l)
-		return err
+		return admitError(t, l, nodes[:masters])
 	}
 	nodes[0].Do(t, "SET", "other", "without a TTL")
 	for _, right := range []string{"+scan", "~*"} {
@@ -166,10 +165,7 @@ func TestTheDoctorNamesEachMissingRight(t *testing.T) {
 			allow(t, nodes, rights)
 			l := asApp(nodes, opts...)(t)
 			defer closeLocker(t, l)
-			r, err := doctor.Diagnose(t.Context(), l)
-			require.NoError(t, err)
-			require.True(t, r.Nodes[0].Answered, "%v", r.All())
-			return r.Nodes[0]
+			return examined(t, l).Nodes[0]
 		}
 		t.Run(what, func(t *testing.T) {
 			require.Empty(t, diagnosed(t, rights).MissingRights)
@@ -218,9 +214,7 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 		allow(t, c.Masters, rights)
 		l := open(redlock.WithFencing())(t)
 		defer closeLocker(t, l)
-		r, err := doctor.Diagnose(t.Context(), l)
-		require.NoError(t, err)
-		return r.Nodes[0].MissingRights
+		return examined(t, l).Nodes[0].MissingRights
 	}
 	assert.Empty(t, diagnosed(rights))
 	assert.Empty(t, denials(t, c.Masters))
@@ -275,7 +269,7 @@ func TestTheDocumentedRightsAreEnoughBehindSentinels(t *testing.T) {
 	sentinels := documented(t, ofSentinels)
 	allow(t, g.Sentinels, sentinels)
 	servers := []*redistest.Node{g.Master, g.Replica}
-	admittedBy(t, servers, open)
+	admittedBy(t, servers, 1, open)
 	exercised(t, servers, documented(t, everyLock, oneMaster, waitingForOne, healthChecks, fencing), nil, open, nothingMore)
 	require.Empty(t, denials(t, g.Sentinels))
 	for _, right := range sentinels {

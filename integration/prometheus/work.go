@@ -30,7 +30,8 @@ func work(ctx context.Context, long time.Duration, then func() error, opts ...re
 	defer t.end()
 	q := redlocktest.New(t, 3)
 	guard := redlock.WithRestartGuard(max(lease, long/8).Round(time.Millisecond))
-	if _, err := doctor.Admit(ctx, q.Locker(guard)); err != nil {
+	patient := redlock.WithNodeTimeout(10 * time.Second) // all nodes must answer, also on a busy machine
+	if _, err := doctor.Admit(ctx, q.Locker(guard, patient)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, long)

@@ -82,6 +82,7 @@ const Slack = 3
 // finds.
 func Admitted(t testing.TB, nodes []*Node, text string) bool {
 	t.Helper()
+	text = strings.Join(strings.Fields(text), " ") // the command folds it
 	if halfway.MatchString(text) {
 		for _, n := range nodes {
 			n.Do(t, "DEL", "redlock:guard")

@@ -29,8 +29,11 @@ func StartCluster(t testing.TB, masters int, replica bool) *Cluster {
 	if replica {
 		n++
 	}
-	// A server gives up another one that it has met and that does not answer within this time.
-	all := startAll(t, n, launch{cluster: true, args: []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "60000"}})
+	all := startAll(t, n, launch{cluster: true, args: []string{
+		"--cluster-enabled", "yes",
+		"--cluster-node-timeout", "60000", // a server gives up another one that it has met and that does not answer within it
+		"--cluster-replica-validity-factor", "0", // a replica stands for election, however long it was disconnected
+	}})
 	c.join(t, all...)
 	c.Masters = all[:masters]
 	for i, m := range all {

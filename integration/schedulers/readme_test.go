@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/internal/late"
+	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // program is a block of Go in the README that is a whole program.
@@ -44,7 +45,7 @@ func TestTheQuickStartsRunEachTickOnceInThreeProcesses(t *testing.T) {
 }
 
 // runThree runs a program in three processes for some ticks. It returns what went wrong, and whether
-// the machine stopped for a while: then the minimum hold may have been too short.
+// the machine stopped for a while: then the minimum hold may have been too short, or there was no quorum in time.
 func runThree(t *testing.T, binary string, names []string) (wrong error, stopped bool) { //nolint:revive // the error is a value here
 	t.Helper()
 	const ticks = 3
@@ -75,7 +76,8 @@ func runThree(t *testing.T, binary string, names []string) (wrong error, stopped
 	} else {
 		wrong = areConsecutive(lines.all(), names)
 	}
-	return wrong, stops()
+	unanswered := strings.Contains(logs.String(), redlock.ErrNodeTimeout.Error())
+	return wrong, stops() || lines.wasLate() || unanswered
 }
 
 // watchStops measures the machine until the returned function is called. That function returns whether
@@ -152,12 +154,21 @@ func areConsecutive(lines, names []string) error {
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+	late bool // something was written when its tick was long over: a process or a server had stopped
 }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	now := time.Now()
+	o.late = o.late || now.Sub(now.Truncate(interval)) > punctual
 	return o.text.Write(b)
+}
+
+func (o *output) wasLate() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.late
 }
 
 func (o *output) all() []string {

@@ -158,7 +158,7 @@ func TestEachTickRunsOnceThoughClocksDifferAndANodeFails(t *testing.T) {
 // Keys without an expiry, and keys that are not locks, skip every tick. The log says so.
 func TestAKeyThatWouldSkipEveryTickIsLoggedAsAnError(t *testing.T) {
 	nodes := redistest.Start(t, 3)
-	locker, err := redlock.Open(redistest.URLs(nodes), redlock.WithNodeTimeout(nodeTimeout))
+	locker, err := redlock.Open(redistest.URLs(nodes), redlock.WithNodeTimeout(patience/3)) // the minimum hold is longer
 	require.NoError(t, err)
 	defer locker.Close(t.Context())
 	awaitHealthy(t, locker)
@@ -172,7 +172,7 @@ func TestAKeyThatWouldSkipEveryTickIsLoggedAsAnError(t *testing.T) {
 	for job, level := range map[string]string{"no-expiry": "ERROR", "list": "ERROR", "expires": "INFO"} {
 		logs.Reset()
 		c := cron.New()
-		id, err := jobs.AddCron(t.Context(), c, "@hourly", schedlock.Job{Name: job, MinHold: minHold}, func(context.Context, *redlock.Lock) {
+		id, err := jobs.AddCron(t.Context(), c, "@hourly", schedlock.Job{Name: job, MinHold: patience}, func(context.Context, *redlock.Lock) {
 			t.Error("it ran without its lock")
 		})
 		require.NoError(t, err)

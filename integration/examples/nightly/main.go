@@ -36,6 +36,8 @@ const (
 	allowance = 8 * time.Second        // for waiting and for the job itself
 	minHold   = time.Minute            // more than allowance + machines × apart
 	lease     = 10 * time.Second       // a dead machine's lock would expire after it, if minHold did not keep the name
+
+	nodeTimeout = 5 * time.Second // the example may run on a busy machine
 )
 
 func main() { os.Exit(show.Run("nightly", play, os.Args[1:], os.Stdout, os.Stderr)) }
@@ -67,7 +69,7 @@ type night struct {
 
 // machine is what each machine does at midnight by its own clock. It has its own Locker.
 func (n *night) machine(ctx context.Context, name string, behind time.Duration) error {
-	locker, err := redlock.Open(n.URLs, redlock.WithOwner(name))
+	locker, err := redlock.Open(n.URLs, redlock.WithOwner(name), redlock.WithNodeTimeout(nodeTimeout))
 	if err != nil {
 		return err
 	}
