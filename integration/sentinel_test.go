@@ -155,6 +155,8 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 		}
 	})
 	g.FailOver(t)
+	// The Sentinels may tell the client later, and until then a lock is one of the old master.
+	await(t, "the client follows", func() bool { _, quarantined, _ := log.state(); return !quarantined.IsZero() })
 	k := mustAcquire(t, l, "x", redlock.WithAutoExtend())
 	close(over)
 	probes.Wait()

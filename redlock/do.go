@@ -135,10 +135,10 @@ func asSaid(ended error) error {
 // runUnder calls fn under the lock, and releases the lock. ended is why the lock or its context ended before
 // fn returned, or nil.
 func runUnder(ctx context.Context, lk *Lock, fn func(ctx context.Context, lock *Lock) error) (ended, err error) {
+	defer func() { _ = lk.Release(ctx) }() // for a panic, also of ctx; a second Release does nothing
 	// contextWithin needs a parent that is a context of package context.
 	link, unlink := context.WithCancel(ctx)
 	defer unlink()
-	defer func() { _ = lk.Release(ctx) }() // for a panic; a second Release does nothing
 	err = fn(lk.contextWithin(link), lk)
 	outlived := false // the lock, or a share of it
 	for o := lk.outer; o != nil; o = o.outer {

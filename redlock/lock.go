@@ -24,8 +24,9 @@ import (
 // never becomes valid again. A paused process notices the end only when it runs again. Work that must
 // never overlap needs a resource that checks fencing tokens (WithFencing).
 //
-// A share (WithShared) is a handle on the lease of another Lock. It has no keys of its own:
-// its Extend and Check are those of that Lock. It has a Release and a maximum hold of its own. It ends no later than the Lock that it shares.
+// A share (WithShared) is a handle on the lease of another Lock. It has no keys of its own: its Extend
+// and Check are those of that Lock. It has a Release and a maximum hold of its own. It ends no later than
+// the Lock that it shares.
 type Lock struct {
 	hold
 	family  family

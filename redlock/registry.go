@@ -16,11 +16,12 @@ type registry struct {
 	closing chan struct{} // closed by close
 	asking  atomic.Int32  // queries for the holders of names that were lost, which Close waits for
 
-	mu        sync.Mutex       // guards the fields below; nothing is called under it
-	locks     map[string]*hold // by token: in acquisition, held, or being undone
-	changed   signal.Broadcast // that a lock has left locks, a query for a holder has ended or, while Close waits, an undo is decided
-	left      leftover         // locks that were given up
-	finishing bool             // a call of Close has ended its wait
+	mu    sync.Mutex       // guards the fields below; nothing is called under it
+	locks map[string]*hold // by token: in acquisition, held, or being undone
+	// A lock has left locks, a query for a holder has ended or, while Close waits, an undo is decided.
+	changed   signal.Broadcast
+	left      leftover // locks that were given up
+	finishing bool     // a call of Close has ended its wait
 }
 
 // leftover counts locks whose keys were not deleted on every node.

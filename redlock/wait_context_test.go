@@ -97,6 +97,27 @@ func TestAContextThatPanicsLeavesNothing(t *testing.T) {
 	require.Greater(t, panics, 3)
 }
 
+// A lock of Do is released, whatever call of the context panics.
+func TestAContextThatPanicsInDoLeavesNoLock(t *testing.T) {
+	panics := 0
+	for at := 1; panics == at-1; at++ { // until the context is not called as often
+		inBubble(t, 3, func(fl *testbed) {
+			l := fl.locker()
+			func() {
+				defer func() {
+					if recover() != nil {
+						panics++
+					}
+				}()
+				require.NoError(t, l.Do(&panickyContext{Context: bg, at: at}, "a", time.Hour, func(context.Context, *Lock) error { return nil }))
+			}()
+			require.Zero(t, l.Stats().Held, "after a panic at call %d", at)
+			require.NoError(t, l.Close(bg))
+		})
+	}
+	require.Greater(t, panics, 2)
+}
+
 // A claim can be resumed after a panic of the caller's context.
 func TestAContextThatPanicsInResumeLeavesNothing(t *testing.T) {
 	panics := 0

@@ -9,7 +9,7 @@ import (
 
 // attempts repeats a try that failed on a machine that was too busy: this process had to wait for a
 // processor meanwhile. On an idle machine the first failure fails the test. A machine may be too busy
-// for minutes, so there are many tries. try returns what was wrong, "" for nothing.
+// for minutes, so there are many tries, and each needs a longer stall than the one before it. try returns what was wrong, "" for nothing.
 func attempts(t *testing.T, try func() (wrong string)) {
 	t.Helper()
 	const most = 20
@@ -18,7 +18,7 @@ func attempts(t *testing.T, try func() (wrong string)) {
 		if wrong == "" {
 			return
 		}
-		if i == most || stall < 50*time.Millisecond {
+		if i == most || stall < time.Duration(i)*50*time.Millisecond {
 			t.Fatalf("attempt %d, the longest stall took %v: %s", i, stall, wrong)
 		}
 		t.Logf("attempt %d, the longest stall took %v: %s", i, stall, wrong)

@@ -151,7 +151,7 @@ func TestKeysOfSeveralPagesAreListedUpToTheLimit(t *testing.T) {
 	// A fake node takes long for so many keys, and on a busy machine longer than the node timeout.
 	answer := func(words ...string) (got outcome) {
 		attempts(t, func() string {
-			got = invoke(t, envOf(all), append([]string{"list", "--timeout", "10m"}, words...)...)
+			got = invoke(t, envOf(all), append([]string{"list", "--timeout", "1m"}, words...)...)
 			if got.status == cli.ExitUnavailable {
 				return got.err
 			}

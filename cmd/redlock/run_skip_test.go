@@ -63,6 +63,7 @@ func TestOnlyAHolderIsSkipped(t *testing.T) {
 		attempts(t, func() (wrong string) { // on a busy machine the answer who holds the name may be too late
 			got := invoke(t, envOf(all), "run", "--ttl", "12s", "--wait", "0", "--no-fence", "--skip-status", "0", "job", "--", "echo", "never")
 			require.Empty(t, got.out, what)
+			require.NotEqual(t, cli.ExitOK, got.status, "%s: skipped in silence", what)
 			if got.status != c.status || !strings.Contains(got.err, c.says) {
 				wrong = fmt.Sprintf("%s: %v", what, got)
 			}

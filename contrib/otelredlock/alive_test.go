@@ -41,9 +41,7 @@ func TestTheCallbackOfALockerEndsWithIt(t *testing.T) {
 	require.NoError(t, err)
 	l, err := redlock.Open([]string{"redis://127.0.0.1:1"}, redlock.WithTrace(hooks))
 	require.NoError(t, err)
-	require.NoError(t, l.Close(t.Context()))
-	require.Empty(t, ended)
-	require.Eventually(t, func() bool {
+	hasEnded := func() bool {
 		runtime.GC()
 		select {
 		case <-ended:
@@ -51,7 +49,11 @@ func TestTheCallbackOfALockerEndsWithIt(t *testing.T) {
 		default:
 			return false
 		}
-	}, time.Minute, time.Millisecond)
+	}
+	require.NoError(t, l.Close(t.Context()))
+	require.False(t, hasEnded())
+	runtime.KeepAlive(l)
+	require.Eventually(t, hasEnded, time.Minute, time.Millisecond)
 	runtime.KeepAlive(hooks)
 }
 

@@ -92,7 +92,7 @@ func Admitted(t testing.TB, nodes []*Node, text string) bool {
 	return !strings.Contains(text, "did not answer, so no node is admitted")
 }
 
-var halfway = regexp.MustCompile(`did not confirm its admission in time|was not admitted \(.*(timeout|in time|no answer)`)
+var halfway = regexp.MustCompile(`did not confirm its admission in time|was not admitted \([^)]*(timeout|in time|no answer)`)
 
 // NoKeys waits until no node has a key in database 0 outside the library's own prefix. If a key is
 // left after within, NoKeys fails the test and names the key and its node. A node that cannot be

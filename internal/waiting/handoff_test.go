@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/vote"
 )
 
 // held makes a contender hold names.
@@ -87,6 +88,35 @@ func TestAWaiterThatGivesUpDuringAHandoffReceivesTheAttempt(t *testing.T) {
 		c.cancel()
 		synctest.Wait()
 		require.Empty(t, c.begun)
+		plan.Deliver()
+		require.Equal(t, outcome{attempt: c.attempt}, <-c.begun)
+		c.Leave()
+	})
+}
+
+// panicsAtItsEnd is a user's own context that panics when it is asked why it has ended.
+type panicsAtItsEnd struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c panicsAtItsEnd) Done() <-chan struct{} { return c.done }
+func (c panicsAtItsEnd) Err() error            { panic("the caller's context") }
+
+// So does one whose context would panic. Nobody else would undo the attempt.
+func TestAWaiterWhoseContextPanicsDuringAHandoffReceivesTheAttempt(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		h := held(table, "a")
+		c := &contender{table: table, attempt: new(vote.Round), begun: make(chan outcome, 1)}
+		ctx := panicsAtItsEnd{bg, make(chan struct{})}
+		go func() {
+			attempt, err := table.Enter(ctx, &c.Waiter, []string{"a"}, c)
+			c.begun <- outcome{attempt, err}
+		}()
+		synctest.Wait()
+		plan := table.Releasing(h, table.now(), 0)
+		close(ctx.done)
+		synctest.Wait()
 		plan.Deliver()
 		require.Equal(t, outcome{attempt: c.attempt}, <-c.begun)
 		c.Leave()

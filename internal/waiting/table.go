@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -175,12 +176,23 @@ func (t *Table) Size() (names, channels int) {
 
 // Sleep waits for d. It returns early with the context's cause, or with Config.ErrClosed.
 func (t *Table) Sleep(ctx context.Context, d time.Duration) error {
-	_, err := t.sleep(ctx, ctx.Done(), d, nil)
+	_, err := t.sleep(ctx.Done(), d, nil)
+	return causeOf(ctx, err)
+}
+
+// errDone is the error of a sleep whose context has ended.
+var errDone = errors.New("done")
+
+// causeOf returns the cause of a context in place of errDone. It may call the user's code, which may panic.
+func causeOf(ctx context.Context, err error) error {
+	if err == errDone { //nolint:errorlint // it is never wrapped
+		return context.Cause(ctx)
+	}
 	return err
 }
 
 // sleep waits for d, or until it is woken; verdict.NoExpiry is without limit. over reports that d has passed.
-func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration, wake <-chan struct{}) (over bool, err error) {
+func (t *Table) sleep(done <-chan struct{}, d time.Duration, wake <-chan struct{}) (over bool, err error) {
 	var expired <-chan struct{}
 	if d != verdict.NoExpiry {
 		after, stop := timer.After(t.cfg.Clock, d)
@@ -193,7 +205,7 @@ func (t *Table) sleep(ctx context.Context, done <-chan struct{}, d time.Duration
 	case <-expired:
 		return true, nil
 	case <-done:
-		return false, context.Cause(ctx)
+		return false, errDone
 	case <-t.cfg.Closing:
 		return false, t.cfg.ErrClosed
 	}

@@ -44,8 +44,8 @@ type Waiter struct {
 	names     []string
 	contender Contender
 
-	// Guarded by Table.mu. The waiter's own goroutine alone changes entries, and look.queued while it is not parked: it
-	// reads the length of the one, and the other, without the mutex.
+	// Guarded by Table.mu. Only the waiter's own goroutine changes entries, and look.queued while it is not parked. So
+	// it reads len(entries), and then look.queued, without the mutex.
 	place
 	subs    subscribed
 	look    look
@@ -319,9 +319,10 @@ func (w *Waiter) park() (*vote.Round, step, Reason, error) {
 	var err error
 	d, over := w.startPark()
 	if d > 0 {
-		over, err = w.table.sleep(w.ctx, w.done, d, w.wake)
+		over, err = w.table.sleep(w.done, d, w.wake)
 	}
-	return w.finishPark(over, err)
+	attempt, next, why, err := w.finishPark(over, err)
+	return attempt, next, why, causeOf(w.ctx, err)
 }
 
 // startPark returns for how long the waiter sleeps, at most; 0 if it continues at once. over reports that this is as

@@ -2,8 +2,8 @@
 
 package cli
 
-// Tests build the command with this tag. A run says so if its release was not confirmed within CloseTimeout, so it
-// waits for as long as an answer counts.
+// Tests build the command with this tag. A run reports a release that was not confirmed within CloseTimeout. So
+// CloseTimeout is as long as an answer counts.
 func init() {
 	Lengthen()
 	CloseTimeout = ColdTimeout
