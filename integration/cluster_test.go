@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -160,12 +162,20 @@ func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 	_, err := l.TryAcquire(t.Context(), name, time.Minute)
 	require.Error(t, err)
 	awaitFor(t, failoverWithin, "the replica has the slots", func() bool { return c.Owner(t, name) == c.Replica })
-	for _, m := range []*redistest.Node{c.Masters[1], c.Masters[2], c.Replica} {
+	live := []*redistest.Node{c.Masters[1], c.Masters[2], c.Replica}
+	for _, m := range live {
 		m.Do(t, "CONFIG", "SET", "cluster-node-timeout", 10_000)
 	}
+	// A server that was late meanwhile may count as failed for twice the timeout.
+	awaitFor(t, failoverWithin, "all servers that are left know each other as healthy", func() bool {
+		return !slices.ContainsFunc(live, func(m *redistest.Node) bool { return !knowsHealthy(t, c, m, live) })
+	})
 	awaitFor(t, failoverWithin, "the lock is extended there", func() bool { return k.Extend(t.Context(), ghostTTL) == nil })
-	_, err = l.TryAcquire(t.Context(), name, time.Minute)
-	require.ErrorIs(t, err, redlock.ErrHeld)
+	await(t, "the lock is held there", func() bool {
+		_, err := l.TryAcquire(t.Context(), name, time.Minute)
+		require.Error(t, err)
+		return errors.Is(err, redlock.ErrHeld)
+	})
 	released(t, k)
 	assert.Empty(t, lockKeys(t, c.Replica))
 	released(t, acquired(t, l, name, time.Minute))
@@ -173,6 +183,25 @@ func TestAFailoverWithinAClusterIsFollowed(t *testing.T) {
 
 	c.Masters[0].Restart(t) // as a replica, which receives no commands
 	released(t, acquired(t, l, name, time.Minute))
+}
+
+// knowsHealthy reports whether a server of a Cluster says that the Cluster is healthy, and so is each of the given
+// servers.
+func knowsHealthy(t *testing.T, c *redistest.Cluster, m *redistest.Node, all []*redistest.Node) bool {
+	t.Helper()
+	info, err := redis.String(m.Do(t, "CLUSTER", "INFO"), nil)
+	require.NoError(t, err)
+	list, err := redis.String(m.Do(t, "CLUSTER", "NODES"), nil)
+	require.NoError(t, err)
+	healthy := 0
+	for line := range strings.Lines(list) { // ID, address, flags, …
+		words := strings.Fields(line)
+		address, _, _ := strings.Cut(words[1], "@")
+		if slices.Contains(all, c.Node(address)) && !strings.Contains(words[2], "fail") { // fail, fail?
+			healthy++
+		}
+	}
+	return strings.Contains(info, "cluster_state:ok") && healthy == len(all)
 }
 
 // A manual failover, which clients only see by MOVED, loses nothing.
@@ -255,8 +284,11 @@ func TestAReleaseIsHeardThroughoutACluster(t *testing.T) {
 				got <- k
 			}()
 			await(t, "the waiter listens", func() bool { return listening(name) > 0 })
-			for range 2 { // the first attempt, after which it subscribes, and the one that follows the subscription
-				until("waiting")
+			// It is told of releases when it has received the confirmation, too. Then it polls, and waits again without
+			// a wakeup. Before that, each wait follows an attempt, and a wakeup precedes all but the first.
+			until("waiting")
+			for woken := "not told"; woken != ""; {
+				woken = until("waiting")
 			}
 			released(t, k)
 			k = <-got

@@ -227,7 +227,7 @@ func TestALockerListsTheLocksThatItHolds(t *testing.T) {
 	answered(t, other)
 	assert.Empty(t, l.Held())
 	began := time.Now()
-	first := acquired(t, l, "x", time.Minute, redlock.WithAutoExtend())
+	first := acquired(t, l, "x", time.Hour, redlock.WithAutoExtend()) // it is not extended meanwhile
 	second, err := l.AcquireAll(t.Context(), []string{"z", "y"}, 30*time.Second)
 	require.NoError(t, err)
 	elsewhere := acquired(t, other, "elsewhere", time.Minute)

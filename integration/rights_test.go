@@ -245,7 +245,6 @@ func (x *exercise) moved(ctx context.Context, c *redistest.Cluster) error {
 
 func TestTheDocumentedRightsAreEnoughBehindSentinels(t *testing.T) {
 	g := redistest.StartGroup(t, 1)
-	g.KeepMaster(t)
 	t.Cleanup(redistest.NoGoroutines(t))
 	if !knowsChannels(g.Sentinels[0]) {
 		t.Skip("these Sentinels do not support users")

@@ -94,7 +94,6 @@ func startGroups(t *testing.T, sentinels ...int) []*redistest.Group {
 		if g == nil {
 			t.FailNow()
 		}
-		g.KeepMaster(t)
 		networks[i] = g.Network
 	}
 	redistest.Late(t, networks...)
@@ -134,7 +133,6 @@ func mustAcquire(t *testing.T, l *redlock.Locker, name string, opts ...redlock.L
 
 func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 	g := redistest.StartGroup(t, 3)
-	g.KeepMaster(t)
 	log := &tenures{}
 	l, nodes := behind(t, &side{}, []*redistest.Group{g}, log.watch("a"))
 	mustAdmit(t, l, []*redistest.Node{g.Master})
@@ -180,7 +178,6 @@ func TestANodeBehindSentinelsFollowsAFailoverByHand(t *testing.T) {
 // servers, and waits for the lock.
 func TestASplitBrainNeverHasTwoHolders(t *testing.T) {
 	g := redistest.StartDivisibleGroup(t, 3)
-	g.KeepMaster(t)
 	far := &side{}
 	a, _ := behind(t, far, []*redistest.Group{g})
 	b, nodes := behind(t, &side{}, []*redistest.Group{g})

@@ -30,6 +30,8 @@ type waiter struct {
 	lock   *redlock.Lock
 	err    error
 
+	acquired chan struct{} // closed by the last hook of the Acquire
+
 	waiting atomic.Int32 // how often it has found the name held since it was last woken
 }
 
@@ -37,13 +39,14 @@ type waiter struct {
 // more after that. If the right to listen is missing it returns when the waiter waits.
 func waits(t *testing.T, urls []string, nodes []*redistest.Node, name string, listens bool, opts ...redlock.Option) *waiter {
 	t.Helper()
-	w := &waiter{woken: make(chan string, 1000), got: make(chan time.Time, 1)}
+	w := &waiter{woken: make(chan string, 1000), got: make(chan time.Time, 1), acquired: make(chan struct{})}
 	opts = append(opts, redlock.WithTrace(&redlock.Trace{
 		Waiting: func(redlock.WaitEvent) { w.waiting.Add(1) },
 		Woken: func(e redlock.WaitEvent) {
 			w.waiting.Store(0)
 			w.woken <- e.Reason
 		},
+		Acquired: func(redlock.WaitEvent) { close(w.acquired) },
 	}))
 	l, err := redlock.Open(urls, append([]redlock.Option{redlock.WithNodeTimeout(busyTimeout)}, opts...)...)
 	require.NoError(t, err)
@@ -109,6 +112,7 @@ func TestWakeByAnAnnouncement(t *testing.T) {
 		released := time.Now()
 		require.NoError(t, k.Release(t.Context()))
 		t.Log("another process got it after", w.gotWithin(t, released, pollBound))
+		<-w.acquired // the hooks may run later than the Acquire returns
 		select {
 		case by := <-w.woken:
 			if by == "message" {

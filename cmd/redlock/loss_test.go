@@ -89,7 +89,7 @@ func TestALossWithoutAQuorumHasABoundWhenTheCommandHasEnded(t *testing.T) {
 func TestALossThatOnlyTheReleaseFindsIs74(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "job", "--", "sh", "-c", "echo ready; read x")
+	p := start(t, all, "run", "--ttl", "10m", "job", "--", "sh", "-c", "echo ready; read x") // no extension may find it
 	require.Equal(t, "ready", p.line())
 	lose(all)
 	p.say("")

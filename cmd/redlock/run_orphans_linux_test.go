@@ -142,7 +142,7 @@ func TestAProcessThatLeftTheGroupEndsWithTheCommand(t *testing.T) {
 func TestWhatTheCommandLeavesGetsSIGTERMOnce(t *testing.T) {
 	t.Parallel()
 	all := masters(t)
-	p := start(t, all, "run", "--ttl", "12s", "--grace", "3s", "job", "--", "sh", "-c",
+	p := start(t, all, "run", "--ttl", "12s", "--grace", "6s", "job", "--", "sh", "-c",
 		`sh -c 'trap "echo term" TERM; echo ready; while :; do sleep 0.01; done' & wait`)
 	require.Equal(t, "ready", p.line())
 	lose(all)

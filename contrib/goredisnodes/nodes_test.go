@@ -44,6 +44,7 @@ func clients(t *testing.T, masters []*miniredis.Miniredis, with redis.Options) (
 	for _, m := range masters {
 		options := with
 		options.Addr = m.Addr()
+		options.ReadTimeout, options.MaxRetries = time.Minute, -1 // on a busy machine a command would be executed twice
 		c := redis.NewClient(&options)
 		t.Cleanup(func() { _ = c.Close() }) // a test may have closed it
 		list = append(list, c)

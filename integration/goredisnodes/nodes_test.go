@@ -231,7 +231,6 @@ func TestALockOverAClientOfACluster(t *testing.T) {
 func TestALockBehindTheSentinelsOfFailoverOptions(t *testing.T) {
 	const maxTTL, maxAge = 12 * time.Second, 4 * time.Second // a busy machine may stop for seconds
 	g := redistest.StartGroup(t, 3)
-	g.KeepMaster(t)
 	g.Master.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "+@all")
 	g.Replica.Do(t, "ACL", "SETUSER", "app", "on", ">"+secret, "~*", "+@all")
 	options := &redis.FailoverOptions{

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -161,8 +162,10 @@ func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.id(t, from))
 	pause()
 	from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.id(t, to))
-	for {
-		pause()
+	for failed := 0; ; {
+		if failed == 0 { // otherwise the other server may have a copy of what clients change here
+			pause()
+		}
 		keys, err := redis.Strings(from.Do(t, "CLUSTER", "GETKEYSINSLOT", slot, 100), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -170,12 +173,31 @@ func (c *Cluster) Migrate(t testing.TB, key string, to *Node, pause func()) {
 		if len(keys) == 0 {
 			break
 		}
-		from.Do(t, "MIGRATE", redis.Args{}.AddFlat(c.at(to)).Add("", 0, 5000, "KEYS").AddFlat(keys)...)
+		if err := c.migrate(from, to, keys); err == nil {
+			failed = 0
+		} else if failed++; failed == Slack || !strings.HasPrefix(err.Error(), "IOERR ") {
+			t.Fatal(err)
+		}
 	}
 	for _, n := range append([]*Node{to, from}, c.Masters...) {
 		n.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", c.id(t, to))
 		pause()
 	}
+}
+
+// migrateWithin bounds MIGRATE, during which the server does nothing else. It is shorter than the node timeout.
+const migrateWithin = 30 * time.Second
+
+// migrate moves keys to another server. After an IOERR the other server may have them already, beside this one.
+func (c *Cluster) migrate(from, to *Node, keys []string) error {
+	conn, err := from.connect(2 * migrateWithin)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	args := redis.Args{}.AddFlat(c.at(to)).Add("", 0, migrateWithin.Milliseconds(), "REPLACE", "KEYS").AddFlat(keys)
+	_, err = conn.Do("MIGRATE", args...)
+	return err
 }
 
 // agreed waits until all masters have heard of each other's last move. If a master takes a slot before, its claim may
