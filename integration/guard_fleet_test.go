@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/integration/redistest"
 	"github.com/quorumlock/go-redlock/internal/late"
+	"github.com/quorumlock/go-redlock/pool"
 	"github.com/quorumlock/go-redlock/redlock"
 	"github.com/quorumlock/go-redlock/redlock/doctor"
 )
@@ -61,7 +62,7 @@ func refusal(t *testing.T, l *redlock.Locker, name string, ttl time.Duration) (e
 
 // isLate reports whether a node did not answer in time.
 func isLate(err error) bool {
-	return errors.Is(err, redlock.ErrNodeTimeout) || strings.Contains(err.Error(), "not sent in time")
+	return errors.Is(err, redlock.ErrNodeTimeout) || errors.Is(err, pool.ErrExpired)
 }
 
 // refusedIn requires that a Locker cannot acquire because nodes are unfit, and that the error

@@ -89,7 +89,7 @@ func TestALostQuorumIsReported(t *testing.T) {
 					return true
 				}
 				require.ErrorIs(t, second.Err, redlock.ErrNodeTimeout, "the machine stopped")
-				// Nodes that are frozen for longer are silent, and an undo comes late: the next try begins anew.
+				// Nodes that are frozen for longer are silent, and an undo comes late. So the nodes are healed for the next try.
 				c.heal(nodes[0], t)
 				c.heal(nodes[2], t)
 				answered(t, l)

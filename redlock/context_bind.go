@@ -118,7 +118,7 @@ func (b *boundContexts) remove(c *boundContext) {
 	delete(b.open, c)
 }
 
-// end ends all contexts. Two goroutines may do so at the same time. The one that ends the lock goes on to
+// end ends all contexts. Two goroutines may call it at the same time. The one that ends the lock goes on to
 // undo the keys, so the second one waits here until the first has ended all contexts.
 func (b *boundContexts) end(cause error) {
 	b.mu.Lock()

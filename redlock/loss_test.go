@@ -577,7 +577,7 @@ type writer func(p []byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// A confirmed extension says nothing of the one before it, also while a node goes on failing.
+// After a confirmed extension the votes of the one before it no longer count, even if a node still fails.
 func TestTheVotesOfALossAreThoseAfterTheLastConfirmation(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger((&logged{}).logger()), WithNodeTimeout(9*time.Second))

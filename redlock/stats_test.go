@@ -127,16 +127,13 @@ func TestAWaitEndsAlsoIfTheContextPanics(t *testing.T) {
 				defer timer.Stop()
 				look := time.AfterFunc(5*time.Second, func() { waits += l.Stats().Waiting })
 				defer look.Stop()
-				func() {
-					defer func() {
-						if recover() != nil && !local {
-							panics++
-						}
-					}()
-					next, err := l.Acquire(&panickyContext{Context: bg, at: at}, "a", time.Second)
+				if panicsAt(fl.t, at, func(ctx context.Context) {
+					next, err := l.Acquire(ctx, "a", time.Second)
 					require.NoError(fl.t, err)
 					require.NoError(fl.t, next.Release(bg))
-				}()
+				}) && !local {
+					panics++
+				}
 				require.Zero(fl.t, l.Stats().Waiting, "after a panic at call %d", at)
 			})
 		}

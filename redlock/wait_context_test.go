@@ -64,6 +64,19 @@ func (c *panickyContext) called() {
 func (c *panickyContext) Done() <-chan struct{} { c.called(); return c.Context.Done() }
 func (c *panickyContext) Err() error            { c.called(); return c.Context.Err() }
 
+// panicsAt calls f with a context that panics at its nth call, and reports whether it did.
+func panicsAt(t *testing.T, at int, f func(ctx context.Context)) (panicked bool) {
+	t.Helper()
+	defer func() {
+		if v := recover(); v != nil {
+			require.Equal(t, contextPanic, v)
+			panicked = true
+		}
+	}()
+	f(&panickyContext{Context: bg, at: at})
+	return false
+}
+
 // A caller that recovers from a panic of its context leaves no waiter in the queue, and no attempt.
 func TestAContextThatPanicsLeavesNothing(t *testing.T) {
 	panics := 0
@@ -72,17 +85,13 @@ func TestAContextThatPanicsLeavesNothing(t *testing.T) {
 			k, l := take(t, fl.process().locker(), "a", time.Hour), fl.locker()
 			timer := time.AfterFunc(10*time.Second, func() { _ = k.Release(bg) })
 			defer timer.Stop()
-			func() {
-				defer func() {
-					if v := recover(); v != nil {
-						require.Equal(t, contextPanic, v)
-						panics++
-					}
-				}()
-				next, err := l.Acquire(&panickyContext{Context: bg, at: at}, "a", time.Second)
+			if panicsAt(t, at, func(ctx context.Context) {
+				next, err := l.Acquire(ctx, "a", time.Second)
 				require.NoError(t, err)
 				require.NoError(t, next.Release(bg))
-			}()
+			}) {
+				panics++
+			}
 			names, _ := l.waiting.Size()
 			require.Zero(t, l.waiting.Queued("a"), "queued after a panic at call %d; %d names", at, names)
 			require.NoError(t, k.Release(bg))
@@ -103,14 +112,11 @@ func TestAContextThatPanicsInDoLeavesNoLock(t *testing.T) {
 	for at := 1; panics == at-1; at++ { // until the context is not called as often
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
-			func() {
-				defer func() {
-					if recover() != nil {
-						panics++
-					}
-				}()
-				require.NoError(t, l.Do(&panickyContext{Context: bg, at: at}, "a", time.Hour, func(context.Context, *Lock) error { return nil }))
-			}()
+			if panicsAt(t, at, func(ctx context.Context) {
+				require.NoError(t, l.Do(ctx, "a", time.Hour, func(context.Context, *Lock) error { return nil }))
+			}) {
+				panics++
+			}
 			require.Zero(t, l.Stats().Held, "after a panic at call %d", at)
 			require.NoError(t, l.Close(bg))
 		})
@@ -126,17 +132,14 @@ func TestAContextThatPanicsInResumeLeavesNothing(t *testing.T) {
 			l := fl.locker()
 			claim, err := take(t, l, "a", time.Hour).Detach()
 			require.NoError(t, err)
-			func() {
-				defer func() {
-					if recover() != nil {
-						panics++
-					}
-				}()
-				k, err := l.Resume(&panickyContext{Context: bg, at: at}, claim)
+			if panicsAt(t, at, func(ctx context.Context) {
+				k, err := l.Resume(ctx, claim)
 				require.NoError(t, err)
 				claim, err = k.Detach()
 				require.NoError(t, err)
-			}()
+			}) {
+				panics++
+			}
 			k, err := l.Resume(bg, claim)
 			require.NoError(t, err, "after a panic at call %d", at)
 			require.NoError(t, k.Release(bg))

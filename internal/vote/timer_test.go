@@ -96,7 +96,7 @@ func (c *interruptedClock) Now() clock.Instant {
 	return c.Clock.Now()
 }
 
-// What is only worth an answer within the timeout is not sent later: it would stand before live commands on a connection.
+// Nobody waits for an answer after the timeout, and the request would delay live commands on its connection.
 func TestARequestWithoutANotAfterIsNotSentAfterTheTimeout(t *testing.T) {
 	inGroup(t, 1, func(t *testing.T, g *vote.Group, _ []*node) {
 		r := g.New(&vote.Events{}, nil, nil)
