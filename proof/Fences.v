@@ -135,7 +135,7 @@ Proof.
   { constructor; try apply I.
     - intros m a u x E X. assert (D := f_number s I m a u x E X). specialize (C m x). lia.
     - intros m a u x E X. assert (D := f_confirm s I m a u x E X). specialize (C m x). lia. }
-  destruct (may_create w (r_client R) s n); simpl; auto. destruct (extended s tok) eqn:X; simpl; auto. destruct (in_time w R s); auto.
+  destruct (may_create w (r_client R) s n); simpl; auto. destruct (extended s tok) eqn:X; simpl; auto.
   assert (K : forall x, In x (names w tok) -> exists e, key s n x = Some (tok, e)) by (intros x Hx; apply G in Hx; now apply mine_key in Hx).
   set (s2 := add_confirm _ _).
   assert (Old : forall m a b, (m <> n \/ a <> tok) -> before s m a b -> before s2 m a b).
@@ -321,3 +321,124 @@ Proof.
 Qed.
 
 End Fences.
+
+(* ---- A confirmation counted as a vote ---- *)
+
+Section Confirmations.
+Variable w : world.
+Variable tolerated : assumption -> bool.
+Hypothesis Hright : right w.
+Hypothesis Hremember : tolerated NodesRemember = false.
+Hypothesis Hhonest : tolerated MarkerHonest = false.
+
+(* Node n has granted the acquire of token a. *)
+Definition granted s n a := exists y R, In y (answers s) /\ In R (rounds s) /\ a_node y = n /\ a_vote y = true /\ a_round y = r_id R /\ r_kind R = Acquiring /\ r_token R = a.
+
+Record ginv (s : state) : Prop := GInv {
+  g_key : forall n x a e, key s n x = Some (a, e) -> extended s a = false -> granted s n a;
+  g_confirm : forall n a F, In (n, a, F) (confirms s) -> names w a <> [] -> granted s n a }.
+
+Lemma granted_more s s' n a : incl (answers s) (answers s') -> incl (rounds s) (rounds s') -> granted s n a -> granted s' n a.
+Proof. intros A B [y [R [H1 [H2 H]]]]. exists y, R. auto. Qed.
+
+Lemma extended_more s s' a : incl (rounds s) (rounds s') -> extended s' a = false -> extended s a = false.
+Proof.
+  unfold extended. intros A H. apply not_true_is_false. intros T. apply existsb_exists in T as [R [R1 R2]]. apply not_true_iff_false in H. apply H.
+  apply existsb_exists. exists R. auto.
+Qed.
+
+(* What the invariant does not speak of may change; keys may vanish, and keep their token. *)
+Lemma ginv_rest s s' : confirms s' = confirms s -> incl (answers s) (answers s') -> incl (rounds s) (rounds s') ->
+  (forall n x a e, key s' n x = Some (a, e) -> exists e', key s n x = Some (a, e')) -> ginv s -> ginv s'.
+Proof.
+  intros C A B K I. constructor.
+  - intros n x a e H X. destruct (K n x a e H) as [e' H']. apply (granted_more s); auto. apply (g_key s I n x a e'); auto. exact (extended_more s s' a B X).
+  - rewrite C. intros n a F H N. apply (granted_more s); auto. exact (g_confirm s I n a F H N).
+Qed.
+
+Ltac same I := eapply ginv_rest; [..|exact I]; [reflexivity|apply incl_refl|apply incl_refl|]; simpl; eauto.
+
+Lemma ginv_acquire s n R hint edge : ginv s -> In R (rounds s) -> r_kind R = Acquiring -> ginv (exec_acquire w n R hint edge s).
+Proof.
+  intros I HR K. unfold exec_acquire. destruct (_ && _).
+  2: { eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_tl, incl_refl|apply incl_refl|eauto]. }
+  set (s1 := add_answer _ _). assert (M : forall m a, granted s m a -> granted s1 m a).
+  { intros m a. apply granted_more; [apply incl_tl, incl_refl|apply incl_refl]. }
+  assert (I1 : ginv s1).
+  { constructor.
+    - intros m x a e H X. simpl in H. destruct (Nat.eq_dec m n) as [->|N]; [rewrite update_same in H|rewrite update_other in H by auto; apply M; exact (g_key s I m x a e H X)].
+      destruct (has x (names w (r_token R))); [|apply M; exact (g_key s I n x a e H X)]. inversion H; subst.
+      exists (Answer n (r_id R) true (r_ttl R)), R. repeat split; auto. now left.
+    - intros m a F H N. apply M. exact (g_confirm s I m a F H N). }
+  destruct hint; [|exact I1]. simpl. eapply ginv_rest; [..|exact I1]; [reflexivity|apply incl_refl|apply incl_refl|]. simpl. eauto.
+Qed.
+
+Lemma ginv_repair s n R edge : ginv s -> In R (rounds s) -> ginv (repair w n R edge s).
+Proof.
+  intros I HR. unfold repair. destruct (_ && _ && _ && _) eqn:G; [|exact I]. rewrite !andb_true_iff in G. destruct G as [[[G _] _] _].
+  constructor; [|exact (g_confirm s I)]. intros m x a e H X. simpl in H.
+  destruct (Nat.eq_dec m n) as [->|N]; [rewrite update_same in H|rewrite update_other in H by auto; exact (g_key s I m x a e H X)].
+  destruct (has x (names w (r_token R)) && free w s n edge x); [|exact (g_key s I n x a e H X)]. inversion H; subst.
+  assert (T : extended s (r_token R) = true); [|unfold extended in *; simpl in X; congruence]. apply existsb_exists. exists R. split; auto. rewrite Z.eqb_refl. exact G.
+Qed.
+
+Lemma ginv_confirm s n R F edge : ginv s -> ginv (confirm w n R F edge s).
+Proof.
+  intros I. unfold confirm. simpl. rewrite Hright, orb_false_r. destruct (forallb _ _) eqn:G; [|exact I]. rewrite forallb_forall in G.
+  destruct (may_create w (r_client R) s n); simpl; [|same I]. destruct (extended s (r_token R)) eqn:X; simpl; [same I|].
+  constructor; [exact (g_key s I)|]. intros m a F' [H|H] N; [|exact (g_confirm s I m a F' H N)]. inversion H; subst.
+  destruct (names w (r_token R)) as [|x l]; [congruence|]. assert (K := G x (or_introl eq_refl)). apply mine_key in K as [e K]. exact (g_key s I m x (r_token R) e K X).
+Qed.
+
+Lemma ginv_extend s n R edge : ginv s -> ginv (exec_extend w n R edge s).
+Proof.
+  intros I. unfold exec_extend. rewrite Hright. destruct (forallb _ _) eqn:G.
+  2: { eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_tl, incl_refl|apply incl_refl|eauto]. }
+  rewrite forallb_forall in G. eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_tl, incl_refl|apply incl_refl|]. intros m x a e H.
+  destruct (Nat.eq_dec m n) as [->|N]; [rewrite update_same in H|rewrite update_other in H by auto; eauto].
+  destruct (has x (names w (r_token R))) eqn:Hx; [|eauto]. apply has_spec in Hx. apply G in Hx. rewrite orb_false_r in Hx.
+  apply mine_key in Hx as [e' K]. unfold lengthened in H. rewrite K in *. inversion H; subst. eauto.
+Qed.
+
+Lemma ginv_happen s e s' : ginv s -> permitted w tolerated s e = true -> happen w s e = Some s' -> ginv s'.
+Proof.
+  intros I P. destruct e as [c r tok ttl|c r tok ttl|c r tok|r k u f|c tok|c tok|tok|n r hint edge|n r f edge|n r edge|n x tok|n x tok ttl|n|n|n x|n m keys counters|n]; simpl;
+    unfold begin_round, decide, verify.
+  - destruct (existsb _ _); [discriminate|]. destruct (find_round _ _); [discriminate|]. intros E; inversion E; subst. eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_refl|apply incl_tl, incl_refl|eauto].
+  - destruct (valid _ _ _ _ _); [|discriminate]. destruct (find_round _ _); [discriminate|]. intros E; inversion E; subst. eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_refl|apply incl_tl, incl_refl|eauto].
+  - destruct (find_round _ _); [discriminate|]. intros E; inversion E; subst. eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_refl|apply incl_tl, incl_refl|eauto].
+  - rewrite Hright. destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (_ && _ && _); [|discriminate]. intros E.
+    destruct (r_kind R), (handle_of (r_client R) (r_token R) (handles s)); try discriminate;
+      repeat match type of E with context [if ?b then _ else _] => destruct b; try discriminate E end; inversion E; subst; same I.
+  - destruct (valid _ _ _ _ _); [|discriminate]. intros E; inversion E; subst. exact I.
+  - destruct (valid _ _ _ _ _); [|discriminate]. intros E; inversion E; subst. same I.
+  - intros E; inversion E; subst. same I.
+  - destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. intros E; inversion E; subst. destruct (r_kind R) eqn:K.
+    + apply ginv_acquire; auto. unfold find_round in F. now apply find_some in F.
+    + now apply ginv_extend.
+    + unfold exec_ask. destruct (forallb _ _); (eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_tl, incl_refl|apply incl_refl|eauto]).
+  - destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (r_kind R); try discriminate. destruct (one_counted _ _ _); [|discriminate].
+    intros E; inversion E; subst. now apply ginv_confirm.
+  - destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. intros E; inversion E; subst. apply ginv_repair; auto. unfold find_round in F. now apply find_some in F.
+  - destruct (_ || _); [|discriminate]. intros E; inversion E; subst. unfold delete.
+    destruct (key s n x) as [[k z]|]; [destruct (_ || _)|]; same I. intros m y a e H. apply update_some in H as [H|[_ [_ H]]]; [eauto|discriminate].
+  - destruct (is_in _ _); [|discriminate]. intros E; inversion E; subst. unfold shorten. destruct (key s n x) as [[k z]|] eqn:K; [|exact I]. destruct (k =? tok); [|exact I].
+    same I. intros m y a e H. apply update_some in H as [H|[-> [-> H]]]; [eauto|inversion H; subst; eauto].
+  - intros E; inversion E; subst. destruct (mark s n) as [|q|]; [same I| |exact I]. destruct (_ <=? _); [same I|]. destruct (_ <? _); [same I|exact I].
+  - destruct (mark s n); try discriminate. intros E; inversion E; subst. same I.
+  - intros E; inversion E; subst. same I. intros m y a e H. apply update_some in H as [H|[_ [_ H]]]; [eauto|discriminate].
+  - unfold permitted in P. simpl in P. destruct m; simpl in P; rewrite andb_true_r in P; congruence.
+  - intros E; inversion E; subst. same I.
+Qed.
+
+(* A CONFIRMATION IS NO NEW VOTE. While nodes remember, a node that confirmed a fence of a lock has granted it. So a client that takes confirmations for
+   votes counts none that the nodes did not give: this mistake breaks nothing. *)
+Theorem confirmations_are_no_new_votes tr s n a F : run w tolerated init tr = Some s -> In (n, a, F) (confirms s) -> names w a <> [] -> granted s n a.
+Proof.
+  intros E. enough (C : ginv s) by (exact (g_confirm s C n a F)). revert E. assert (C0 : ginv init) by (constructor; simpl; [discriminate|tauto]). revert C0. generalize init as s0.
+  induction tr as [|[t v] tr IH]; simpl; intros s0 C0 E; [inversion E; subst; auto|].
+  destruct (permitted w tolerated (at_time t s0) v) eqn:P; [|discriminate]. destruct (t <? now s0); [discriminate|].
+  destruct (happen w (at_time t s0) v) as [s1|] eqn:S; [|discriminate]. apply (IH s1); auto. refine (ginv_happen (at_time t s0) v s1 _ P S). same C0.
+Qed.
+
+End Confirmations.

@@ -154,6 +154,11 @@ Definition foreign_confirmation := [
 Example confirm_uncompared : fences_of (plain (with_mistake ConfirmUncompared)) vanishing foreign_confirmation = Some [(100, 101); (200, 101)]
   /\ fences_of (plain correct) vanishing foreign_confirmation = no_fences. Proof. vm_compute. split; reflexivity. Qed.
 
+(* … And a node confirms that has never granted the lock: such a confirmation must not be taken for a vote. *)
+Definition confirmed_elsewhere := [(0, Acquire 0 1 100 1000); (1 * MS, exec_at 50 0 1); (2 * MS, Confirm 2 1 50 false)].
+Example confirmed_without_a_grant : confirmers (plain (with_mistake ConfirmUncompared)) all_hold confirmed_elsewhere 1 = Some [(2%nat, false)]
+  /\ confirmers (plain correct) all_hold confirmed_elsewhere 1 = Some []. Proof. vm_compute. split; reflexivity. Qed.
+
 (* A confirmation counts where the node's own number is above the fence. *)
 Definition above := [
   (0, Acquire 0 1 100 1000); (1 * MS, exec_at 101 1 1); (1 * MS, exec_at 50 2 1);  (* 100's fence is to be 101 *)

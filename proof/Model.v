@@ -194,15 +194,13 @@ Definition exec_ask n R edge s :=
 (* A client's validity of [worth] ms ends at this instant of its clock. *)
 Definition limit R worth := client_clock w (r_client R) (r_start R) + worth * MS - drift w worth.
 
-(* A confirmation raises the counters in any case. It counts where the marker is right, and only for the acquisition: no client
-   counts one that is executed when its attempt is over, so the model does not record it. *)
-Definition in_time R s := negb (is_in (r_token R) (ended s)) && (client_clock w (r_client R) (now s) <=? limit R (r_ttl R)).
+(* A confirmation raises the counters in any case. It counts where the marker is right, and only for an acquisition. *)
 Definition extended s tok := existsb (fun R => (r_token R =? tok) && match r_kind R with Extending => true | _ => false end) (rounds s).
 Definition confirm n R fence edge s :=
   let tok := r_token R in
   if forallb (mine s n edge tok) (names w tok) || wrong w ConfirmUncompared then
     let s' := set_counter n (fun x => if has x (names w tok) then Z.max (counter s n x) fence else counter s n x) s in
-    if may_create (r_client R) s n && negb (extended s tok) && in_time R s then add_confirm (n, tok, fence) s' else s'
+    if may_create (r_client R) s n && negb (extended s tok) then add_confirm (n, tok, fence) s' else s'
   else s.
 
 Definition repair n R edge s :=

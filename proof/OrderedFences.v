@@ -231,8 +231,8 @@ Proof.
   assert (J1 : inv s1) by (eapply inv_rest; [..|apply (o_inv s I)]; reflexivity).
   assert (I1 : oinv s1).
   { constructor; try apply I; [exact J1|]. intros m a u x H X. specialize (C m x). destruct (o_covered s I m a u x H X) as [D|D]; [left; lia|right; exact D]. }
-  destruct (may_create w (r_client R) s n && negb (extended s tok) && in_time w R s) eqn:D; [|intros _; exact I1].
-  rewrite !andb_true_iff in D. destruct D as [[D1 _] _].
+  destruct (may_create w (r_client R) s n && negb (extended s tok)) eqn:D; [|intros _; exact I1].
+  rewrite !andb_true_iff in D. destruct D as [D1 _].
   assert (K : forall x, In x (names w tok) -> exists e, key s n x = Some (tok, e)) by (intros x Hx; apply G in Hx; now apply mine_key in Hx).
   intros J. set (s2 := add_confirm _ _) in *.
   assert (Rec : forall m a u, record s2 m a u -> (m = n /\ a = tok /\ u = F) \/ record s m a u).

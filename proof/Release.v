@@ -110,7 +110,7 @@ Proof.
     + now apply clean_extend.
     + unfold exec_ask. destruct (forallb _ _); exact I.
   - destruct (find_round r (rounds s)) as [R|]; [|discriminate]. destruct (r_kind R); try discriminate. destruct (one_counted _ _ _); [|discriminate].
-    intros E; inversion E; subst. destruct (_ || _); [|exact I]. destruct (_ && _ && _); exact I.
+    intros E; inversion E; subst. destruct (_ || _); [|exact I]. destruct (_ && _); exact I.
   - destruct (find_round r (rounds s)) as [R|] eqn:F; [|discriminate]. intros E; inversion E; subst. apply clean_repair with r; auto.
     apply (never w tolerated s (Repair n r edge) InOrder _ P Horder). intros H. unfold breaks. now apply in_when.
   - destruct (_ || _); [|discriminate]. intros E; inversion E; subst. now apply clean_delete.

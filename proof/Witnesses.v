@@ -131,6 +131,9 @@ Definition fenced := [
 Example three_fences : fences_of (plain correct) all_hold fenced = Some [(500, 1002); (400, 1001); (100, 1000)]
   /\ key_of (plain correct) all_hold fenced 0%nat 0%nat = Some None. Proof. vm_compute. split; reflexivity. Qed.
 
+(* Node 2 confirms the fence of 400, which it has granted. *)
+Example confirmed_after_a_grant : confirmers (plain correct) all_hold (firstn 11 fenced) 2 = Some [(2%nat, true)]. Proof. vm_compute. reflexivity. Qed.
+
 (* ---- Fences while keys vanish ---- *)
 
 Definition vanishing := all_but [KeysKept].

@@ -55,6 +55,9 @@ Definition claim_and_holders w tolerated p t1 c a q t := match run w tolerated i
       | Some h, Some s => Some (negb (is_in a (ended s)) && (client_clock w c t <=? h_until h), valid_at w s t) | _, _ => None end
   | None => None end.
 Definition fences_of w tolerated tr := match run w tolerated init tr with Some s => Some (fences s) | None => None end.
+(* The nodes that confirmed a fence, each with whether it has voted in a round. *)
+Definition confirmers w tolerated tr r := match run w tolerated init tr with
+  | Some s => Some (map (fun f => match f with (n, _, _) => (n, voted s r 0 n) end) (confirms s)) | None => None end.
 Definition key_of w tolerated tr n x := match run w tolerated init tr with Some s => Some (key s n x) | None => None end.
 
 (* The first event of a run that is not possible, for those who write runs. *)
