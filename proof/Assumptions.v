@@ -132,11 +132,20 @@ Definition suspended := with_clocks (fun c => if Nat.eqb c 0 then asleep else fu
 Example clock_counts_suspended_time : holders suspended all_hold (first_lock ++ second_lock 5200 0 1) (5201 * MS) = two.
 Proof. vm_compute. reflexivity. Qed.
 
-(* The client's clock is set back: no monotonic clock does that. *)
-Definition set_back t := if t <? 500 * MS then t else t - 500 * MS.
-Definition wall_clock := with_clocks (fun c => if Nat.eqb c 0 then set_back else fun t => t) (clocks []) (plain correct).
-Example client_set_back : holders wall_clock all_hold (first_lock ++ second_lock 1002 0 1) (1003 * MS) = two.
-Proof. vm_compute. reflexivity. Qed.
+(* All clocks are set forward by an hour, and back. Clients and nodes always agree, but a client's lock is valid again that was over: no monotonic
+   clock does that. *)
+Definition for_10_ms t := if (10 * MS <=? t) && (t <? 20 * MS) then t + 3600000 * MS else t.
+Definition wall_clocks := with_clocks (fun _ => for_10_ms) (fun _ => for_10_ms) (confirmed_for (Z.ltb 0)).
+Definition an_hour_ahead := [(12 * MS, Acquire 1 2 200 1000); (12 * MS, exec 0 2); (12 * MS, exec 1 2); (13 * MS, Decide 2 1000 (3601000 * MS) 0)].
+Example client_set_back : holders wall_clocks all_hold (first_lock ++ an_hour_ahead) (14 * MS) = one
+  /\ holders wall_clocks all_hold (first_lock ++ an_hour_ahead) (30 * MS) = two.
+Proof. vm_compute. split; reflexivity. Qed.
+Theorem client_set_back_within_drift : within_drift wall_clocks.
+Proof.
+  intros c n ttl t0 t1 L Ht E. change (lengths wall_clocks ttl) with (0 <? ttl) in L. apply Z.ltb_lt in L. unfold ms, wall_clocks, confirmed_for, with_clocks, allowance in *.
+  cbn [client_clock node_clock drift] in *. unfold MS in *. set (a := for_10_ms t0) in *. set (b := for_10_ms t1) in *.
+  assert (D : b <= a + (ttl - 1) * 1000000) by lia. apply (Z.div_le_mono _ _ 1000000) in D; [|lia]. rewrite Z.div_add in D by lia. lia.
+Qed.
 
 (* ---- Fences ---- *)
 

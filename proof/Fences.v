@@ -431,8 +431,8 @@ Proof.
   - intros E; inversion E; subst. same I.
 Qed.
 
-(* A CONFIRMATION IS NO NEW VOTE. While nodes remember, a node that confirmed a fence of a lock has granted it. So a client that takes confirmations for
-   votes counts none that the nodes did not give: this mistake breaks nothing. *)
+(* A CONFIRMATION IS NO NEW VOTE. While nodes remember, a node that confirmed a fence of a lock, before an extension of it began, has granted it. So a client
+   that takes confirmations for votes counts none that the nodes did not give: this mistake breaks nothing. *)
 Theorem confirmations_are_no_new_votes tr s n a F : run w tolerated init tr = Some s -> In (n, a, F) (confirms s) -> names w a <> [] -> granted s n a.
 Proof.
   intros E. enough (C : ginv s) by (exact (g_confirm s C n a F)). revert E. assert (C0 : ginv init) by (constructor; simpl; [discriminate|tauto]). revert C0. generalize init as s0.

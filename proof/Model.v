@@ -194,7 +194,7 @@ Definition exec_ask n R edge s :=
 (* A client's validity of [worth] ms ends at this instant of its clock. *)
 Definition limit R worth := client_clock w (r_client R) (r_start R) + worth * MS - drift w worth.
 
-(* A confirmation raises the counters in any case. It counts where the marker is right, and only for an acquisition. *)
+(* A confirmation raises the counters in any case. It counts where the marker is right, and no extension has begun. *)
 Definition extended s tok := existsb (fun R => (r_token R =? tok) && match r_kind R with Extending => true | _ => false end) (rounds s).
 Definition confirm n R fence edge s :=
   let tok := r_token R in

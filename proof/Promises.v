@@ -95,7 +95,8 @@ Theorem promise_fences_increase w tr q s s' a b Fa Fb : right w -> same_nodes w 
   In (a, Fa) (fences s) -> (forall n v, ~ In (n, b, v) (numbers s)) -> In (b, Fb) (fences s') -> share w a b -> Fa < Fb.
 Proof. intros H S. eapply fences_increase; eauto; reflexivity. Qed.
 
-(* … A node that confirmed a fence has granted the lock. So a client may take a confirmation for a vote, while nodes remember. *)
+(* … A node that confirmed a fence before an extension began has granted the lock. So a client may take such a confirmation for a vote, while nodes
+   remember. *)
 Theorem promise_confirmations w tr s n a F : right w -> run w (assuming [NodesRemember; MarkerHonest]) init tr = Some s ->
   In (n, a, F) (confirms s) -> names w a <> [] -> granted s n a.
 Proof. intros H. eapply confirmations_are_no_new_votes; eauto; reflexivity. Qed.
