@@ -297,6 +297,16 @@ Proof.
   intros E. apply Z.eqb_eq in E. subst k. exists e. now apply alive_key in A.
 Qed.
 
+(* Extensions create no key, unless that is the mistake. *)
+Lemma extend_keeps s n R edge m x a e : wrong w ExtensionCreates = false ->
+  key (exec_extend w n R edge s) m x = Some (a, e) -> exists e', key s m x = Some (a, e').
+Proof.
+  intros W. unfold exec_extend. rewrite W. destruct (forallb _ _) eqn:G; simpl; [|eauto]. rewrite forallb_forall in G. intros H.
+  destruct (Nat.eq_dec m n) as [->|N]; [rewrite update_same in H|rewrite update_other in H by auto; eauto].
+  destruct (has x (names w (r_token R))) eqn:Hx; [|eauto]. apply has_spec in Hx. apply G in Hx. rewrite orb_false_r in Hx.
+  apply mine_key in Hx as [e' K]. unfold lengthened in H. rewrite K in *. inversion H; subst. eauto.
+Qed.
+
 Lemma inv_exec_acquire s n r R hint edge : inv s -> find_round r (rounds s) = Some R -> inv (exec_acquire w n R hint edge s).
 Proof.
   intros I F. unfold exec_acquire. assert (Id := find_id s r R I F).

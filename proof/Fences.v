@@ -157,13 +157,7 @@ Proof.
 Qed.
 
 Lemma finv_extend s n R edge : finv s -> finv (exec_extend w n R edge s).
-Proof.
-  intros I. unfold exec_extend. rewrite Hright. destruct (forallb _ _) eqn:G; [|eapply finv_rest; [..|exact I]; simpl; eauto].
-  rewrite forallb_forall in G. eapply finv_rest; [..|exact I]; simpl; auto. intros m x a e H.
-  destruct (Nat.eq_dec m n) as [->|N]; [rewrite update_same in H|rewrite update_other in H by auto; eauto].
-  destruct (has x (names w (r_token R))) eqn:Hx; [|eauto]. apply has_spec in Hx. apply G in Hx. rewrite orb_false_r in Hx.
-  apply mine_key in Hx as [e' K]. unfold lengthened in H. rewrite K in *. inversion H; subst. eauto.
-Qed.
+Proof. apply finv_rest; try (unfold exec_extend; now destruct (forallb _ _)). intros m x a e. now apply extend_keeps. Qed.
 
 (* A repair creates keys, but only of a token that was acquired: nothing is confirmed for it any more. *)
 Lemma finv_repair s n R edge : finv s -> In R (rounds s) -> finv (repair w n R edge s).
@@ -392,12 +386,8 @@ Qed.
 
 Lemma ginv_extend s n R edge : ginv s -> ginv (exec_extend w n R edge s).
 Proof.
-  intros I. unfold exec_extend. rewrite Hright. destruct (forallb _ _) eqn:G.
-  2: { eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_tl, incl_refl|apply incl_refl|eauto]. }
-  rewrite forallb_forall in G. eapply ginv_rest; [..|exact I]; simpl; [reflexivity|apply incl_tl, incl_refl|apply incl_refl|]. intros m x a e H.
-  destruct (Nat.eq_dec m n) as [->|N]; [rewrite update_same in H|rewrite update_other in H by auto; eauto].
-  destruct (has x (names w (r_token R))) eqn:Hx; [|eauto]. apply has_spec in Hx. apply G in Hx. rewrite orb_false_r in Hx.
-  apply mine_key in Hx as [e' K]. unfold lengthened in H. rewrite K in *. inversion H; subst. eauto.
+  apply ginv_rest; try (unfold exec_extend; destruct (forallb _ _); solve [reflexivity | apply incl_refl | apply incl_tl, incl_refl]).
+  intros m x a e. now apply extend_keeps.
 Qed.
 
 Lemma ginv_happen s e s' : ginv s -> permitted w tolerated s e = true -> happen w s e = Some s' -> ginv s'.

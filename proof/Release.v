@@ -70,13 +70,7 @@ Proof.
 Qed.
 
 Lemma clean_extend s n R edge : clean s -> clean (exec_extend w n R edge s).
-Proof.
-  intros I. unfold exec_extend. rewrite Hright. destruct (forallb _ _) eqn:G; [|exact I]. rewrite forallb_forall in G.
-  eapply clean_keys; [..|exact I]; [reflexivity|]. intros m x a e H. simpl in H.
-  destruct (Nat.eq_dec m n) as [->|N]; [rewrite update_same in H|rewrite update_other in H by auto; eauto].
-  destruct (has x (names w (r_token R))) eqn:Hx; [|eauto]. apply has_spec in Hx. apply G in Hx. rewrite orb_false_r in Hx.
-  apply mine_key in Hx as [e' K]. unfold lengthened in H. rewrite K in *. inversion H; subst. eauto.
-Qed.
+Proof. apply clean_keys; [unfold exec_extend; now destruct (forallb _ _)|]. intros m x a e. now apply extend_keeps. Qed.
 
 Lemma clean_delete s n x tok : clean s -> clean (add_undone (n, x, tok) (delete w n x tok s)).
 Proof.
