@@ -99,7 +99,7 @@ func unit(s settings) (stage, error) {
 const simulation = module + "/integration/sim"
 
 // withoutRace returns what runs without the race detector. The simulation takes ten times as long with it. If the
-// detector is on, the commands above leave out the rest of these: most searches of the model, and the tests in files
+// detector is on, the commands above leave out the rest of these: the tests in files
 // for which it is off, which count allocations or simulate many processes.
 func withoutRace(library, flags []string) ([]command, error) {
 	off := raceless(flags)
@@ -113,7 +113,6 @@ func withoutRace(library, flags []string) ([]command, error) {
 	names, packages, err := inFilesWithoutRace(library)
 	return append(
 		all,
-		test("the model", "off", "./internal/model"),
 		test("allocations and simulations", "off", append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, packages...)...),
 	), err
 }

@@ -92,7 +92,7 @@ func TestACommandThatASignalEndsIsSaidThoughItReportedAFailedTest(t *testing.T) 
 	require.EqualError(t, newReport(&bytes.Buffer{}).follow(t.Context(), c), "it: signal: killed")
 }
 
-// A package fails in one run and passes in the next: the searches of the model run twice.
+// A package fails in one run and passes in the next: some of its tests run without the race detector.
 func TestAPackageThatFailsOnceFails(t *testing.T) {
 	var said bytes.Buffer
 	r := newReport(&said)
@@ -201,10 +201,8 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "GOWORK=off go test -race=true -short -count=1 -run '^TestX$' ./pool", repeat(all[0][0], module+"/pool", "TestX"))
 	others := all[1]
-	model, files := others[len(others)-2], others[len(others)-1]
-	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./internal/model", repeat(model, module+"/internal/model", "TestX"))
+	sim, files := others[len(others)-2], others[len(others)-1]
 	assert.Equal(t, "GOWORK=off go test -short -race=false -count=1 -run '^TestX$' ./internal/server", repeat(files, module+"/internal/server", "TestX"))
-	sim := others[len(others)-3]
 	assert.Equal(t, "GOWORK= go test -short -race=false -count=1 -run '^TestX$' ./integration/sim", repeat(sim, simulation, "TestX"))
 	said := strings.Join(files.argv, " ")
 	assert.Contains(t, said, "TestProcessesTakeTurns|")
@@ -218,7 +216,6 @@ func TestSomeTestsRunWithoutTheRaceDetectorAndAreRepeatedSo(t *testing.T) {
 	require.NoError(t, err)
 	others = all[1]
 	assert.Contains(t, others[len(others)-1].argv, simulation)
-	assert.NotContains(t, others[len(others)-2].argv, "./internal/model", "it runs with the others")
 }
 
 func TestTheTestsOnRealServersHaveTheRaceDetectorAlone(t *testing.T) {

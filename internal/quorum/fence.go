@@ -4,7 +4,7 @@ package quorum
 // and 0 for a node that did not grant. If a majority has the same count, that is the token, and
 // agreed is true. Otherwise the token is the largest count. It may be used only after every node of
 // some majority of those that granted has raised its counter to it, while the node still holds the
-// lock (docs/dev/rules.md rule 12). Package internal/model checks every state of this for three nodes.
+// lock (docs/dev/rules.md rule 12). The proof has it for any number of nodes (proof/Fences.v).
 // The token is 0 if fewer than need nodes granted.
 func Fence(counted []int64, need int) (fence int64, agreed bool) {
 	granted := 0
