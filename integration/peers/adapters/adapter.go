@@ -72,6 +72,8 @@ type opener func(ctx context.Context, servers []string, o Options) (Adapter, err
 // Names of the kinds that the others are compared with.
 const (
 	Ours      = "go-redlock"
+	Measured  = Ours + ", metrics"
+	Holding   = Ours + ", beside held locks"
 	Yardstick = "redsync, redigo"
 )
 
@@ -80,9 +82,9 @@ func Kinds() []Kind {
 	return slices.Concat(ours, redsyncs, []Kind{rueidisLock, bsmRedislock, fanout, pipeline})
 }
 
-// Find returns the kind with that name.
+// Find returns the kind with that name: of all kinds, or one of this library that is compared with itself only.
 func Find(name string) (Kind, error) {
-	kinds := Kinds()
+	kinds := append(Kinds(), services...)
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
 		return Kind{}, fmt.Errorf("adapters: no adapter %q", name)

@@ -38,7 +38,7 @@ func TestWorkloadsHaveUniqueNamesAndExistingAdapters(t *testing.T) {
 			rows[turn.row] = true
 		}
 		assert.Contains(t, w.kinds, adapters.Ours, w.name)
-		if w.masters == 0 && w.section() != rightsSection { // no other library has Clusters as nodes, or needs these rights
+		if w.masters == 0 && w.section() != rightsSection && w.section() != "service" { // no other library has Clusters as nodes, needs these rights, or has these metrics
 			assert.Contains(t, w.kinds, adapters.Yardstick, w.name)
 		}
 		assert.Positive(t, w.rounds, w.name)
@@ -131,7 +131,7 @@ func TestTargetsAreLookedUpInTheTables(t *testing.T) {
 		var rows []row
 		for _, turn := range w.turns() {
 			full := slices.Repeat([]time.Duration{time.Millisecond}, len(curve))
-			rows = append(rows, row{Kind: turn.row, Rate: 1, Both: full, Acquire: full, HandoffGap: full})
+			rows = append(rows, row{Kind: turn.row, Rate: 1, Both: full, Acquire: full, HandoffGap: full, ClientCPU: 1})
 		}
 		all.Tables[w.name] = table{Rows: rows}
 	}

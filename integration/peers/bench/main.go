@@ -185,7 +185,10 @@ func (o options) compare(ctx context.Context, w workload, measure measurer, prog
 			}
 			one := rowOf(turn.row, result)
 			measured[turn.row] = append(measured[turn.row], one)
-			samples[turn.row][round] = sample{Rate: one.Rate, Acquire: at(one.Acquire, 0.5), P50: at(one.Both, 0.5), P99: at(one.Both, 0.99)}
+			samples[turn.row][round] = sample{
+				Rate: one.Rate, Acquire: at(one.Acquire, 0.5), Acquire99: at(one.Acquire, 0.99), P50: at(one.Both, 0.5), P99: at(one.Both, 0.99),
+				ClientCPU: one.ClientCPU,
+			}
 			progress.Printf("  round %d  %-45s %9.0f/s", round+1, turn.row, one.Rate)
 		}
 	}

@@ -42,9 +42,11 @@ type row struct {
 // A sample has the results of one round that the targets compare. The zero value is that of a round
 // without a result.
 type sample struct {
-	Rate     float64
-	Acquire  time.Duration // p50
-	P50, P99 time.Duration // of acquire and release
+	Rate      float64
+	Acquire   time.Duration // p50
+	Acquire99 time.Duration `json:",omitempty"`
+	P50, P99  time.Duration // of acquire and release
+	ClientCPU float64       `json:",omitempty"` // µs per operation
 }
 
 // curve are the quantiles that are stored: those of the tables, and as many as a plot needs.

@@ -92,6 +92,8 @@ var (
 	rates      = quantity{func(r row) float64 { return r.Rate }, func(s sample) float64 { return s.Rate }}
 	p50        = quantity{func(r row) float64 { return float64(at(r.Both, 0.5)) }, func(s sample) float64 { return float64(s.P50) }}
 	acquireP50 = quantity{func(r row) float64 { return float64(at(r.Acquire, 0.5)) }, func(s sample) float64 { return float64(s.Acquire) }}
+	acquireP99 = quantity{func(r row) float64 { return float64(at(r.Acquire, 0.99)) }, func(s sample) float64 { return float64(s.Acquire99) }}
+	clientTime = quantity{func(r row) float64 { return r.ClientCPU }, func(s sample) float64 { return s.ClientCPU }}
 	p99        = quantity{func(r row) float64 { return float64(at(r.Both, 0.99)) }, func(s sample) float64 { return float64(s.P99) }}
 )
 
@@ -99,7 +101,7 @@ func free(n, g int) string      { return fmt.Sprintf("uncontended/n=%d/goroutine
 func ill(f fault, g int) string { return fmt.Sprintf("fault/%s/goroutines=%d", f, g) }
 
 func targets() []target {
-	return slices.Concat(freeTargets(), faultTargets(), nameTargets(), herdTargets(), waitingTargets())
+	return slices.Concat(freeTargets(), faultTargets(), nameTargets(), herdTargets(), clusterTargets(), rightsTargets(), serviceTargets(), waitingTargets())
 }
 
 // part returns how many operations one of our adapters makes, as a part of those of bare pipelining.
@@ -118,8 +120,8 @@ func freeTargets() (list []target) {
 		{"… 512 goroutines", adapters.Ours, 3, 512, 1.1},
 		{"… 64 goroutines, 5 servers", adapters.Ours, 5, 64, 1.1},
 		{"… 512 goroutines, 5 servers", adapters.Ours, 5, 512, 1.1},
-		{"… with fencing, 64 goroutines", fenced, 3, 64, 0.55},
-		{"… with fencing, 512 goroutines", fenced, 3, 512, 0.55},
+		{"… with fencing, 64 goroutines", fenced, 3, 64, 0.65},
+		{"… with fencing, 512 goroutines", fenced, 3, 512, 0.65},
 		{"… with fencing and guard, 64 goroutines", guarded, 3, 64, 0.5},
 		{"… with fencing and guard, 512 goroutines", guarded, 3, 512, 0.5},
 	} {
@@ -131,6 +133,8 @@ func freeTargets() (list []target) {
 			faster(w, adapters.Ours, "bsm/redislock"), faster(w, adapters.Bare, "bsm/redislock")),
 		maximum("p99 of acquire and release, 64 goroutines, as a part of bare pipelining's", 1.1,
 			compared(w, adapters.Ours, w, adapters.Bare, p99), nil),
+		maximum("processor time of the client, 64 goroutines, as a part of bare pipelining's", 1.25,
+			compared(w, adapters.Ours, w, adapters.Bare, clientTime), nil),
 		maximum("a client is made and acquires its first lock, p50 as a multiple of redsync's", 1.3,
 			compared("opening", adapters.Ours, "opening", adapters.Yardstick, acquireP50), nil),
 		maximum("allocations of acquire and release", 5, only(w, adapters.Ours, allocs), nil),
@@ -175,8 +179,9 @@ func nameTargets() (list []target) {
 	return list
 }
 
+func longestWait(r row) float64 { return r.Longest.Seconds() }
+
 func herdTargets() (list []target) {
-	longest := func(r row) float64 { return r.Longest.Seconds() }
 	for _, h := range []struct {
 		processes                     int
 		rate, commands, jain, longest float64
@@ -193,18 +198,64 @@ func herdTargets() (list []target) {
 			least(fmt.Sprintf("%d processes on one name, 5 ms hold: holds a second", h.processes), h.rate, func(r row) float64 { return r.Rate }),
 			maximum("… commands for a hold that one server runs", h.commands, only(w, adapters.Ours, herdCommands), nil),
 			least("… Jain's index", h.jain, func(r row) float64 { return r.Jain }),
-			maximum("… the longest wait in seconds", h.longest, only(w, adapters.Ours, longest), nil))
+			maximum("… the longest wait in seconds", h.longest, only(w, adapters.Ours, longestWait), nil))
 	}
 	return append(list,
 		target{
 			what: "a process 40 ms away beside one that is 1 ms away: holds of each of its goroutines in 15 s", aim: "≥ 60",
 			measured: only("herd/far", adapters.Ours, func(r row) float64 { return r.Fewest }), met: atLeast(60), text: significant,
 		},
-		maximum("… the longest wait in seconds", 1, only("herd/far", adapters.Ours, longest), nil),
+		maximum("… the longest wait in seconds", 1, only("herd/far", adapters.Ours, longestWait), nil),
 		maximum("1,000 clients wait for a minute: ms from the release to the next holder", 20, only("herd/crowd", adapters.Ours, func(r row) float64 {
 			return float64(at(r.HandoffGap, 0.5)) / 1e6
 		}), nil),
 		maximum("… attempts that one server saw by then", 50, only("herd/crowd", adapters.Ours, crowdAttempts), nil))
+}
+
+// clusterTargets compare three Clusters with as many single masters.
+func clusterTargets() []target {
+	nine := baselineOf(9)
+	drained := func(r row) float64 { return r.Drained.Seconds() }
+	return []target{
+		minimum("three Clusters, two processes on one name, as a part of nine single masters", 0.67,
+			faster("clusters/processes=2", adapters.Ours, nine), nil),
+		{
+			what: "… Jain's index", aim: "≥ 0.95", measured: only("clusters/processes=2", adapters.Ours, func(r row) float64 { return r.Jain }),
+			met: atLeast(0.95), text: significant,
+		},
+		maximum("three Clusters, 2,000 waiters: the time until all are through, as a multiple of nine single masters'", 1.5, func(rs *results) (value, bool) {
+			one, known := only("clusters/waiters", adapters.Ours, drained)(rs)
+			of, also := only("clusters/waiters", nine, drained)(rs)
+			return value{middle: one.middle / max(of.middle, 1e-9)}, known && also
+		}, nil),
+	}
+}
+
+// rightsTargets are of clients without one of the rights that waiting needs.
+func rightsTargets() (list []target) {
+	for _, lack := range lacks {
+		name := without(lack[0])
+		list = append(list,
+			minimum("a process alone without "+lack[0]+", as a part of one with all rights", 0.95, faster("rights/processes=1", name, adapters.Ours), nil),
+			maximum("… two processes: the longest wait in seconds", 1, only("rights/processes=2", name, longestWait), nil),
+			target{
+				what: "… Jain's index", aim: "≥ 0.8", measured: only("rights/processes=2", name, func(r row) float64 { return r.Jain }), met: atLeast(0.8), text: significant,
+			})
+	}
+	return list
+}
+
+// serviceTargets compare this library with itself.
+func serviceTargets() []target {
+	metrics := func(g int) figure {
+		return faster(fmt.Sprintf("service/metrics/goroutines=%d", g), adapters.Measured, adapters.Ours)
+	}
+	return []target{
+		minimum("with metrics, 1 goroutine, as a part of the same without", 0.8, metrics(1), nil),
+		minimum("… 64 goroutines", 0.8, metrics(64), nil),
+		maximum("1,000 acquisitions a second beside 10,000 held locks: p99 of an acquisition, as a multiple of that alone", 1.5,
+			compared(besideHeld, adapters.Holding, besideHeld, adapters.Ours, acquireP99), nil),
+	}
 }
 
 // herdCommands returns how many commands one server runs for a hold.

@@ -118,7 +118,7 @@ func all(which func(adapters.Kind) bool) (names []string) {
 
 // workloads returns all workloads, in the order of the document.
 func workloads() []workload {
-	return slices.Concat(uncontended(), opening(), faults(), contention(), herds(), waiting(), clusters(), rights(), distance())
+	return slices.Concat(uncontended(), opening(), faults(), contention(), herds(), waiting(), clusters(), rights(), services(), distance())
 }
 
 func uncontended() (list []workload) {
@@ -229,7 +229,7 @@ func waiting() []workload {
 // three, which leave the processors more time.
 func clusters() []workload {
 	single := func(n int) baseline {
-		return baseline{fmt.Sprintf("%s, %d single masters", adapters.Ours, n), adapters.Ours, func(w *workload) { w.servers, w.masters = n, 0 }}
+		return baseline{baselineOf(n), adapters.Ours, func(w *workload) { w.servers, w.masters = n, 0 }}
 	}
 	all := []workload{
 		{
@@ -239,6 +239,18 @@ func clusters() []workload {
 		{
 			name: "clusters/processes=2", title: "two processes of 4 goroutines on one name, no hold and no pause", rounds: 3, processes: 2,
 			load: load.Spec{Shape: load.Contention, Goroutines: 4, Names: 1, For: 3 * time.Second},
+		},
+		{
+			name: "clusters/processes=2/hold=2ms", title: "the same, 2 ms hold", rounds: 3, processes: 2,
+			load: load.Spec{Shape: load.Contention, Goroutines: 4, Names: 1, Hold: 2 * ms, For: 3 * time.Second},
+		},
+		{
+			name: "clusters/own", title: "10 goroutines with a name of its own each, 10 ms hold", rounds: 3,
+			load: load.Spec{Shape: load.Herd, Goroutines: 10, Hold: 10 * ms, For: 3 * time.Second},
+		},
+		{
+			name: "clusters/hand-over", title: "two clients, one name, to and fro", rounds: 1,
+			load: load.Spec{Shape: load.Handoff, Goroutines: 1, For: 3 * time.Second},
 		},
 		{
 			name: "clusters/waiters", title: "2,000 goroutines wait for one name", rounds: 1,
@@ -251,6 +263,17 @@ func clusters() []workload {
 	}
 	return all
 }
+
+// baselineOf is the row of n single masters.
+func baselineOf(n int) string { return fmt.Sprintf("%s, %d single masters", adapters.Ours, n) }
+
+// lacks are rights that waiting needs, and the ACL rules that take them.
+var lacks = [][2]string{
+	{"publish", "-publish"}, {"subscribe", "-subscribe"}, {"pubsub numsub", "-pubsub|numsub"}, {"channels", "resetchannels"},
+}
+
+// without is the row of clients that lack a right.
+func without(right string) string { return adapters.Ours + ", without " + right }
 
 // rights are clients without one of the rights that waiting needs, beside clients that have all.
 func rights() []workload {
@@ -274,15 +297,28 @@ func rights() []workload {
 	}
 	for i := range all {
 		all[i].servers, all[i].rounds, all[i].kinds = herdServers, 1, []string{adapters.Ours}
-		for _, lack := range [][2]string{
-			{"publish", "-publish"}, {"subscribe", "-subscribe"}, {"pubsub numsub", "-pubsub|numsub"}, {"channels", "resetchannels"},
-		} {
-			without := func(w *workload) { w.lacks = lack[1] }
-			all[i].baselines = append(all[i].baselines, baseline{adapters.Ours + ", without " + lack[0], adapters.Ours, without})
+		for _, lack := range lacks {
+			all[i].baselines = append(all[i].baselines, baseline{without(lack[0]), adapters.Ours, func(w *workload) { w.lacks = lack[1] }})
 		}
 	}
 	return all
 }
+
+// services are locks with what a service has beside them.
+func services() (list []workload) {
+	for _, g := range []int{1, 64} {
+		list = append(list, workload{
+			name: fmt.Sprintf("service/metrics/goroutines=%d", g), title: goroutines(g) + ", with and without metrics", servers: 3, rounds: 9,
+			load: load.Spec{Shape: load.Uncontended, Goroutines: g, For: 500 * ms}, kinds: []string{adapters.Ours, adapters.Measured},
+		})
+	}
+	return append(list, workload{
+		name: besideHeld, title: "64 goroutines acquire and release 1,000 names a second, beside 10,000 locks of 30 s and alone", servers: 3, rounds: 9,
+		load: load.Spec{Shape: load.Uncontended, Goroutines: 64, Every: 64 * ms, For: 4 * time.Second}, kinds: []string{adapters.Ours, adapters.Holding},
+	})
+}
+
+const besideHeld = "service/held"
 
 func distance() (list []workload) {
 	for _, g := range []int{1, 64} {

@@ -56,7 +56,10 @@ func (r *Run) contention(ctx context.Context) (Result, error) {
 
 // contend is one turn. A turn that does not end within the time of the measurement does not count.
 func (r *Run) contend(ctx context.Context, c *contender) {
-	name := rand.IntN(r.spec.Names)
+	name := c.number
+	if r.spec.Names > 0 {
+		name = rand.IntN(r.spec.Names)
+	}
 	began := now()
 	hold, err := r.clients[0].Acquire(ctx, "contended/"+strconv.Itoa(name))
 	c.longest = max(c.longest, time.Duration(now()-began))

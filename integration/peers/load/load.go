@@ -34,9 +34,10 @@ type Spec struct {
 	Shape      Shape
 	Goroutines int
 	Clients    int           // in a Crowd, those that wait
-	Names      int           // in a Contention
+	Names      int           // in a Contention; 0: each goroutine has one of its own
 	Hold       time.Duration // in a Contention
 	Pause      time.Duration // in a Contention, after each turn
+	Every      time.Duration // if Uncontended, the time between two operations of a goroutine begin; 0: they follow at once
 	For        time.Duration // the duration
 	Servers    []string      // the addresses that the adapter connects to
 	Asked      []string      // the servers whose counters are read

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -94,7 +95,9 @@ func (r *Run) uncontended(ctx context.Context) (Result, error) {
 	}
 	until := time.Now().Add(r.spec.For)
 	elapsed, err := together(workers, func(w *worker) {
-		for more := true; more; {
+		next := time.Now().Add(rand.N(max(1, r.spec.Every)))
+		for more := true; more; next = next.Add(r.spec.Every) {
+			time.Sleep(time.Until(next)) // not at all if it is late
 			more = w.turn(ctx, r.clients[0]).Before(until) && ctx.Err() == nil
 		}
 	})
