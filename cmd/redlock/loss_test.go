@@ -248,7 +248,7 @@ func TestTheStartBarrierStaysClosedWhenRedlockDiesBeforeTheCommandBegins(t *test
 	path, err := binary()
 	require.NoError(t, err)
 	inner, outer := pipe(t)
-	cmd := exec.Command(path, process.StartBarrierMode, "/bin/sh", "sh", "-c", "echo it ran")
+	cmd := exec.Command(path, process.StartBarrierMode, "3", "/bin/sh", "sh", "-c", "echo it ran")
 	cmd.ExtraFiles = []*os.File{inner}
 	var out strings.Builder
 	cmd.Stdout = &out

@@ -253,3 +253,14 @@ func (p *redlockProcess) say(line string) {
 	_, err := io.WriteString(p.in, line+"\n")
 	require.NoError(p.t, err)
 }
+
+// make gives the jobs that it starts such descriptors.
+func TestTheCommandInheritsTheDescriptorsThatRedlockWasGiven(t *testing.T) {
+	t.Parallel()
+	path, err := binary()
+	require.NoError(t, err)
+	p := startProgram(t, masters(t), "sh", "-c", `exec 3<"$0" 4<"$0"; exec "$1" run job -- sh -c 'cat <&3; cat <&4'`, fileWith(t, "given\n"), path)
+	require.Equal(t, "given", p.line())
+	require.Equal(t, "given", p.line())
+	require.Zero(t, p.status())
+}

@@ -43,6 +43,11 @@ func onScreen(t *testing.T, all []*fakeredis.Master, script string) *screen {
 	far, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
 	defer func() { _ = far.Close() }()
+	// Linux signals the programs of a terminal, and then drops their output: also what they wrote because of the signal.
+	modes, err := unix.IoctlGetTermios(int(far.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	modes.Lflag |= unix.NOFLSH
+	require.NoError(t, unix.IoctlSetTermios(int(far.Fd()), unix.TCSETS, modes))
 	path, err := binary()
 	require.NoError(t, err)
 	s := &screen{t: t, tty: tty, cmd: exec.Command("sh", "-c", script, path)}

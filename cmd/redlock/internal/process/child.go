@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"syscall"
 )
 
@@ -29,17 +30,23 @@ type Child struct {
 // Start starts the process that becomes the command once Release is called. lend may give it the terminal.
 //
 // The process leads its own group from its start, so the reaper can be given the group's id
-// before the command runs. Its end of the pipe is closed here once the process has inherited it.
+// before the command runs. It inherits the descriptors that this process was started with: the command may
+// need them, as make does. Its end of the pipe has another number, and is closed here once it has inherited it.
 func Start(c Command, lend func(*syscall.SysProcAttr)) (*Child, error) {
 	inner, outer, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = inner.Close() }()
-	cmd := exec.Command(self(), append([]string{StartBarrierMode, c.Path}, c.Words...)...)
+	fd, err := syscall.Dup(int(inner.Fd())) // which is inherited
+	if err != nil {
+		_ = outer.Close()
+		return nil, fmt.Errorf("can't start a process: %w", err)
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	cmd := exec.Command(self(), append([]string{StartBarrierMode, strconv.Itoa(fd), c.Path}, c.Words...)...)
 	cmd.Env = c.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
-	cmd.ExtraFiles = []*os.File{inner}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	lend(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {

@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -20,22 +21,23 @@ import (
 //   - from then on the reaper kills the group if redlock dies.
 const StartBarrierMode = "__start-barrier"
 
-// startBarrierFD is the descriptor of the barrier: the first of exec.Cmd.ExtraFiles.
-const startBarrierFD = 3
-
 // ErrAbandoned reports that the command must not begin.
 var ErrAbandoned = errors.New("abandoned")
 
-// WaitStartBarrier does not return if the command is executed. Its arguments are the path of the
-// program and the command's own words.
+// WaitStartBarrier does not return if the command is executed. Its arguments are the descriptor of the barrier, the path
+// of the program and the command's own words.
 //
 // The read returns no byte if redlock died or abandoned the command.
 func WaitStartBarrier(args, env []string) error {
-	barrier := os.NewFile(startBarrierFD, "barrier")
+	fd, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	barrier := os.NewFile(uintptr(fd), "barrier")
 	n, _ := barrier.Read(make([]byte, 1))
-	_ = barrier.Close() // the command inherits only the standard streams
+	_ = barrier.Close()
 	if n == 0 {
 		return ErrAbandoned
 	}
-	return syscall.Exec(args[0], args[1:], env) //nolint:gosec // what it was asked to do
+	return syscall.Exec(args[1], args[2:], env) //nolint:gosec // what it was asked to do
 }

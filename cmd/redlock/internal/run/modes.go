@@ -22,14 +22,14 @@ func Mode(inv *cli.Invocation, args []string) (exit int, ok bool) {
 		return cli.ExitOK, true
 	case args[0] != process.StartBarrierMode:
 		return 0, false
-	case len(args) < 3:
+	case len(args) < 4:
 		return cli.ExitUsage, true
 	}
 	err := process.WaitStartBarrier(args[1:], inv.Env)
 	if errors.Is(err, process.ErrAbandoned) {
 		return cli.ExitLost, true
 	}
-	inv.Say("%s: can't be executed: %v", args[2], err)
+	inv.Say("%s: can't be executed: %v", args[3], err)
 	if errors.Is(err, os.ErrNotExist) { // the file was removed after find, or its interpreter is missing
 		return cli.ExitNotFound, true
 	}
