@@ -100,11 +100,15 @@ func (f *Fences) check(ctx context.Context, tx session, lock Lock) error {
 	} else {
 		stale, err = f.upsert(ctx, tx, names, owner, fence)
 	}
+	failed := err
+	if err != nil && hold.Err() == nil {
+		failed = f.failed(ctx, tx, fmt.Sprintf("fence %d of lock %s on %s", fence, owner, quoted(names)), err)
+	}
 	switch {
-	case err != nil && hold.Err() != nil:
+	case err != nil && hold.Err() != nil: // perhaps since then
 		return &endedError{cause: context.Cause(hold), failure: err} //nolint:contextcheck // it is that of the lock
 	case err != nil:
-		return f.failed(ctx, tx, fmt.Sprintf("fence %d of lock %s on %s", fence, owner, quoted(names)), err)
+		return failed
 	case len(stale) > 0:
 		return fmt.Errorf("%w: fence %d of %s is too small for the name %q", ErrStale, fence, owner, stale[0])
 	case hold.Err() != nil: // a later holder may be about to write

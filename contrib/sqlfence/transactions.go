@@ -30,13 +30,13 @@ func openTransactions(ctx context.Context, tx session, table string) string {
 }
 
 // A transaction that has written to a table holds this lock on it until it ends. A user without the right to see a
-// session gets its process and application alone. Process 0 is a prepared transaction, as in pg_blocking_pids.
+// session gets its process and application alone. Process 0 is a prepared transaction, as in pg_blocking_pids: it may be old.
 const selectTransactions = `SELECT coalesce(l.pid, 0), coalesce(a.state, ''), coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), -1)::bigint,
-  coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), array_to_string(pg_blocking_pids(l.pid), ', ')
+  coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), coalesce(array_to_string(pg_blocking_pids(l.pid), ', '), '')
 FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted AND l.relation = '%table%'::regclass
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-ORDER BY a.xact_start LIMIT 5`
+ORDER BY a.xact_start NULLS FIRST LIMIT 5`
 
 // process is a server process of PostgreSQL that has an open transaction.
 type process struct {

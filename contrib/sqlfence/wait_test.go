@@ -1,6 +1,7 @@
 package sqlfence_test
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/contrib/sqlfence"
+	"github.com/quorumlock/go-redlock/redlock"
 )
 
 // The bound is part of the statement that waits. It costs no statement of its own.
@@ -91,6 +93,26 @@ func TestALockTimeoutNamesTheOpenTransactions(t *testing.T) {
 			requireRolledBack(t, db, tx)
 		})
 	}
+}
+
+// The questions after a lock timeout take time.
+func TestALockThatEndsWhileTransactionsAreAskedForIsTheReason(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	db := &script{}
+	answerLockTimeout(db, reply{}, reply{})
+	answer := db.answer
+	db.answer = func(s statement) reply {
+		if s.query == "ROLLBACK AND CHAIN" {
+			end(redlock.ErrLost)
+		}
+		return answer(s)
+	}
+	l := held(t, "a")
+	l.ctx = ctx
+	err := newFences(t, sqlfence.Postgres).Check(t.Context(), begin(t, db), l)
+	require.ErrorIs(t, err, redlock.ErrLost)
+	require.NotErrorIs(t, err, sqlfence.ErrRetry)
+	require.False(t, sqlfence.Retryable(err))
 }
 
 // Other databases, and other errors, are asked for nothing more.
