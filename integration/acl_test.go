@@ -39,9 +39,9 @@ var needs = map[string][]string{
 	"+eval":           nil, // not needed while the scripts are loaded and are not flushed
 	"+script|load":    nil, // EVAL sends a script that the server does not know
 	"+client|setname": nil, // names the connections for operators
-	"+client|id":      nil, // these three end a connection that died with an unanswered acquire;
-	"+client|kill":    nil, // without one of them, sweeps follow the undos instead
-	"+client|info":    nil, // without it the database is assumed to be the selected one
+	"+client|info":    nil, // without it the database is assumed to be the selected one, and client|id is needed
+	"+client|id":      nil, // one of these two, and client|kill, end a connection that died with an unanswered acquire;
+	"+client|kill":    nil, // without them, sweeps follow the undos instead
 	"+publish":        nil, // these two wake waiters of other processes, which otherwise find a release by a poll;
 	"+subscribe":      nil, // see TestWakeWithoutTheRightToPublishOrSubscribe
 	"+unsubscribe":    nil, // without it a connection ends with each name that has no waiters left, and the others are subscribed again

@@ -27,7 +27,7 @@ func TestTheHandshakeAuthenticatesBeforeAnythingElse(t *testing.T) {
 		c.Username, c.Password, c.Database, c.ClientName = "u", "hunter2", 3, "billing"
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		synctest.Wait()
-		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "GET"}
+		said := []string{"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT INFO", "INFO", "GET"}
 		require.Equal(t, said, allNames(m))
 		require.Equal(t, []string{"u", "hunter2"}, m.Log()[0].Args)
 
@@ -61,7 +61,7 @@ func TestAFirstLockTakesTwoRoundTrips(t *testing.T) {
 		}
 	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
 		require.Equal(t, command.Granted, acquiring("A", longTTL, "k").Outcome(t, n))
-		require.Equal(t, []string{"CLIENT SETNAME", "CLIENT ID", "CLIENT INFO", "INFO", "GET", "SET"}, allNames(m))
+		require.Equal(t, []string{"CLIENT SETNAME", "CLIENT INFO", "INFO", "GET", "SET"}, allNames(m))
 		require.EqualValues(t, 2, writes.Load())
 		m.ForgetLog()
 		require.Equal(t, command.Granted, releasing("A", "k").Outcome(t, n))
@@ -95,11 +95,11 @@ func TestAPasswordAloneIsTheDefaultUsersAndNoneMeansNoAUTH(t *testing.T) {
 }
 
 // Rule 6: a command that is refused is not needed, except for INFO where nodes are checked
-// (fitness_test.go). What the rights to CLIENT ID and INFO are for, undo_test.go shows.
+// (fitness_test.go). What the rights to CLIENT INFO and INFO are for, undo_test.go shows.
 func TestARightThatIsMissingDoesNotKeepANodeFromVoting(t *testing.T) {
 	for _, denied := range [][]string{
 		{"CLIENT SETNAME"},
-		{"CLIENT ID"},
+		{"CLIENT INFO"},
 		{"INFO"},
 		{"CLIENT"},
 		{"SCRIPT"},
@@ -124,7 +124,8 @@ func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
 		"NOAUTH Authentication required.":                   "*",
 		"MASTERDOWN Link with MASTER is down and replica-…": "*",
 		"LOADING only for INFO":                             "INFO",
-		"LOADING only for CLIENT ID":                        "CLIENT ID",
+		"LOADING only for CLIENT INFO":                      "CLIENT INFO",
+		"BUSY Redis is busy running a script.":              "*",
 	} {
 		inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {
 			m.FailWith(cmd, state)
@@ -151,7 +152,7 @@ func TestAServerThatCantVoteCountsAsAFailedDial(t *testing.T) {
 
 func TestAStateThatDoesNotConcernTheHandshakeIsNoFailedDial(t *testing.T) {
 	for _, state := range []string{
-		"BUSY Redis is busy running a script.", "READONLY You can't write against a read only replica.",
+		"READONLY You can't write against a read only replica.",
 		"MISCONF Errors writing to the AOF file", "ERR unknown subcommand 'ID'.",
 	} {
 		inGatedBubble(t, func(t *testing.T, m *fakeredis.Master, n *Node, gate chan<- error) {

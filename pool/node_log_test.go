@@ -153,3 +153,20 @@ func TestTheLogHasTheEndOfAConnectionBeforeWhatItCauses(t *testing.T) {
 		require.Equal(t, []string{"redlock node: connection ended"}, before(func() {}))
 	})
 }
+
+// The server hangs, so dials fail too.
+func TestAFailedDialAfterASilentConnectionIsLogged(t *testing.T) {
+	var lines chan string
+	inBubble(t, func(c *Config) {
+		lines = make(chan string, 100)
+		c.Logger = slog.New(handler(func(msg string) { lines <- msg }))
+	}, func(t *testing.T, m *fakeredis.Master, n *Node) {
+		require.Equal(t, "redlock node: connected", <-lines)
+		m.Freeze()
+		acquiring("A", longTTL, "k").On(n)
+		require.Equal(t, "redlock node: connection ended", <-lines)
+		require.Equal(t, "redlock node: dial failed", <-lines)
+		time.Sleep(time.Minute)
+		require.Empty(t, lines, "the first of several")
+	})
+}

@@ -329,7 +329,7 @@ func TestNoMoreThanTenThousandUndosAreParked(t *testing.T) {
 		require.Equal(t, maxParked, s.ParkedUndos)
 		require.Equal(t, int64(beyond), s.DroppedUndos)
 		failing(m, "")
-		time.Sleep(5 * time.Second)
+		time.Sleep(2 * time.Second)
 		require.Len(t, m.Keys(), beyond, "it is never sent later")
 		for _, c := range late {
 			require.True(t, c.Pending())

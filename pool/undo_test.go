@@ -144,7 +144,7 @@ func TestWithoutAKillSweepsFollowTheUndoUntilTheTTLHasPassed(t *testing.T) {
 		master func(m *fakeredis.Master)
 	}{
 		"no right to CLIENT":      {nil, func(m *fakeredis.Master) { m.Deny("CLIENT") }},
-		"no right to CLIENT ID":   {nil, func(m *fakeredis.Master) { m.Deny("CLIENT ID") }},
+		"no right to an ID":       {nil, func(m *fakeredis.Master) { m.Deny("CLIENT ID", "CLIENT INFO") }},
 		"no right to CLIENT KILL": {nil, func(m *fakeredis.Master) { m.Deny("CLIENT KILL") }},
 		"no right to INFO":        {nil, func(m *fakeredis.Master) { m.Deny("INFO") }},
 		"a proxy":                 {func(c *Config) { c.Proxied = true }, func(*fakeredis.Master) {}},

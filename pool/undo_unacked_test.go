@@ -219,12 +219,13 @@ func loseAcquire(t *testing.T, m *fakeredis.Master, n *Node) (old *fakeredis.Cli
 // Where one of the two connections is not known, its ID may be that of another one, and 0 is that of all before Redis 6.2. An undo that
 // was sent once would leave the key of the late acquire.
 func TestNothingIsKilledOnAServerThatMayBeAnotherOne(t *testing.T) {
-	for first, second := range map[string]string{"CLIENT ID": "CLIENT ID", "": "INFO", "INFO": ""} {
-		prepare := func(m *fakeredis.Master) { m.Deny(first) }
+	const noID = "CLIENT INFO,CLIENT ID"
+	for first, second := range map[string]string{noID: noID, "": "INFO", "INFO": ""} {
+		prepare := func(m *fakeredis.Master) { m.Deny(strings.Split(first, ",")...) }
 		onMaster(t, prepare, nil, func(t *testing.T, m *fakeredis.Master, n *Node) {
 			except(n, true)
 			require.Equal(t, command.Granted, pinging().Outcome(t, n))
-			m.Deny(second)
+			m.Deny(strings.Split(second, ",")...)
 			old := only(t, m)
 			old.HoldRequests()
 			acquire := acquiring("A", longTTL, "k").On(n)

@@ -230,3 +230,14 @@ func TestAnAttemptCutShortIsUndone(t *testing.T) {
 		require.Zero(t, fl.keys("a"))
 	})
 }
+
+// The cause of a context may be an error of this library, and is the caller's.
+func TestTheCauseOfAContextIsNotChanged(t *testing.T) {
+	cause := &QuorumError{Op: "acquire", Reason: ErrHeld}
+	last := &QuorumError{Op: "inspect", Reason: ErrNoQuorum}
+	of := &waitError{op: "inspect", cause: cause, last: last}
+	require.ErrorIs(t, withOp("check", of), ErrNoQuorum)
+	require.Equal(t, "check", of.op)
+	require.Equal(t, "check", last.Op)
+	require.Equal(t, "acquire", cause.Op)
+}

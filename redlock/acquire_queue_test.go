@@ -137,6 +137,59 @@ func TestFailFastGivesUpWithoutAQuorumOnly(t *testing.T) {
 	})
 }
 
+// A call without WithFailFast is ahead, and waits for the nodes.
+func TestFailFastDoesNotWaitBehindACallThatWaitsForNodes(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		stopTwo(fl)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(bg)
+		patient := wants(ctx, l, "a", "b")
+		synctest.Wait()
+		for _, names := range [][]string{{"a"}, {"b"}, {"b", "c"}} {
+			var err error
+			require.Zero(t, elapsed(func() { _, err = l.AcquireAll(bg, names, time.Minute, WithFailFast()) }))
+			matches(t, err, ErrNoQuorum)
+			var qe *QuorumError
+			require.ErrorAs(t, err, &qe)
+			require.Equal(t, names, qe.Names)
+		}
+		var err error
+		require.Equal(t, time.Second, elapsed(func() { _, err = l.Acquire(bg, "a", time.Minute, WithWait(time.Second)) }))
+		require.ErrorIs(t, err, ErrNoQuorum, "it was queued, and there is an outage")
+		require.NotErrorIs(t, err, ErrHeld)
+		cancel()
+		require.ErrorIs(t, (<-patient).err, ErrNoQuorum)
+		pass(time.Minute)
+		quiet(t, l)
+	})
+}
+
+// They were queued before the nodes failed.
+func TestAnOutageEndsTheWaitOfAllWithFailFast(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		k := take(t, fl.locker(), "a", 10*time.Second)
+		ctx, cancel := context.WithCancel(bg)
+		patient := waitingFor(ctx, l, "a")
+		soon, end := context.WithTimeout(bg, 12*time.Second)
+		defer end()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				_, err := l.Acquire(soon, "a", time.Minute, WithFailFast())
+				matches(t, err, ErrNoQuorum)
+			})
+		}
+		synctest.Wait()
+		stopTwo(fl)
+		all.Wait()
+		cancel()
+		require.ErrorIs(t, (<-patient).err, context.Canceled)
+		_ = k.Release(bg)
+	})
+}
+
 // Without WithFailFast a waiting Acquire succeeds when a quorum is reachable again.
 func TestAWaitingAcquireFindsAQuorumThatComesBack(t *testing.T) {
 	t.Parallel()

@@ -152,6 +152,7 @@ func (a *acquisition) acquireQueued(ctx context.Context) (lk *Lock, err error) {
 	defer a.endWait()
 	defer a.waiter.Leave()
 	a.last = errQueued
+	a.waiter.FailFast = a.opts.failFast
 	begun, err := a.l.waiting.Enter(ctx, &a.waiter, a.names, a)
 	for n := 1; err == nil; n++ {
 		lk, seen, lost := a.attempt(ctx, begun)
@@ -162,17 +163,49 @@ func (a *acquisition) acquireQueued(ctx context.Context) (lk *Lock, err error) {
 			// An attempt that was cut short, or its query, has seen less than those before it.
 			break
 		}
-		if a.last = lost; a.permanent(lost) {
+		a.last = lost
+		a.waiter.NoteOutage(outageIn(lost))
+		if a.permanent(lost) {
 			return nil, lost
 		}
 		a.traceWaiting()
 		seen.Pause = quarantineDelay(lost)
 		begun, err = a.waiter.Wait(seen)
 	}
+	if outage, ok := err.(waiting.Outage); ok { //nolint:errorlint // a context's cause is not searched
+		return nil, withNames(a.names, outage.Why)
+	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	return nil, a.waitError(err, a.last)
+}
+
+// outageIn returns the error of an attempt if no quorum of nodes could be reached, or else nil.
+func outageIn(err error) error {
+	var we *waitError
+	var qe *QuorumError
+	if !errors.As(err, &we) && errors.As(err, &qe) && (errors.Is(qe.Reason, ErrNoQuorum) || errors.Is(qe.Reason, ErrQuarantined)) {
+		return qe
+	}
+	return nil
+}
+
+// withNames returns the error of another call's attempt as that of a call for these names. Who holds other names says
+// nothing of them.
+func withNames(names []string, err error) error {
+	var other *QuorumError
+	if !errors.As(err, &other) || slices.Equal(names, other.Names) {
+		return err
+	}
+	own := *other
+	own.Names, own.Votes = names, slices.Clone(other.Votes)
+	for i := range own.Votes {
+		if v := &own.Votes[i]; errors.Is(v.Err, ErrHeld) {
+			v.Err = nil
+		}
+	}
+	return &own
 }
 
 // permanent reports whether another attempt would be useless.
@@ -184,10 +217,8 @@ func (a *acquisition) permanent(err error) bool {
 		return true // the context ended, or the nodes did not refuse
 	case qe.blockedBy(ErrForeignKey), qe.blockedBy(ErrGuardMismatch):
 		return true
-	case errors.Is(qe.Reason, ErrNoQuorum), errors.Is(qe.Reason, ErrQuarantined):
-		return a.opts.failFast
 	}
-	return false
+	return a.opts.failFast && outageIn(err) != nil
 }
 
 func (a *acquisition) waitError(cause, last error) error {
@@ -204,11 +235,12 @@ func (a *acquisition) waitError(cause, last error) error {
 // name or contends for it.
 var errQueued error = &queuedError{}
 
-// queuedBehind is errQueued with the lock of this process that holds the name, if one does.
+// queuedBehind is errQueued with the lock of this process that holds the name, if one does. During an outage it is what
+// the call ahead has seen.
 func (a *acquisition) queuedBehind() error {
 	lk := a.holderHere()
 	if lk == nil {
-		return errQueued
+		return cmp.Or(withNames(a.names, a.waiter.Outage()), errQueued)
 	}
 	return &queuedError{
 		held:  &HeldError{Owner: command.Owner(lk.args.Token()), ID: lk.ID(), Remaining: max(0, lk.Remaining()), here: true},

@@ -234,7 +234,7 @@ func (a attempt) confirm(ctx context.Context, until clock.Instant, counted []int
 	}).Settle()
 	in := r.Wait(ctx.Done())
 	err := a.checkWon(ctx, until, a.l.now())
-	if !r.Won() && (in || err == nil) { // a context may have ended and not say so yet
+	if !r.Won() && !errors.Is(err, ErrClosed) && (in || err == nil) { // a context may have ended and not say so yet
 		return withOp("acquire", votesError(r, confirmReason(r)))
 	}
 	return err

@@ -27,6 +27,10 @@ func TestANodeWhoseUserHasNoRightToTheChannelsIsLoggedOnce(t *testing.T) {
 			denied: []string{"PUBLISH", "SUBSCRIBE"},
 			logged: []string{publish, subscribe, `grant="+publish +subscribe &redlock:free:app/*"`},
 		},
+		"no PUBSUB": {
+			denied: []string{"PUBSUB"},
+			logged: []string{"does not count the waiters", `grant="+pubsub|numsub &redlock:free:app/*"`}, missing: []string{publish, subscribe},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {

@@ -173,22 +173,27 @@ func TestACloseThatGivesUpEndsTheOtherCallsWithItsError(t *testing.T) {
 func TestAQuestionThatCloseEndsSaysSo(t *testing.T) {
 	over, cancel := context.WithCancel(bg)
 	cancel()
+	var claimed Claim
 	for name, ask := range map[string]func(*Locker, *Lock) error{
 		"Healthy": func(l *Locker, _ *Lock) error { return l.Healthy(bg) },
 		"Inspect": func(l *Locker, _ *Lock) error { return second(l.Inspect(bg, "a")) },
 		"Check":   func(_ *Locker, k *Lock) error { return k.Check(bg) },
 		"Extend":  func(_ *Locker, k *Lock) error { return k.Extend(bg, time.Hour) },
+		"Resume":  func(l *Locker, _ *Lock) error { return second(l.Resume(bg, claimed)) },
 	} {
 		inBubble(t, 3, func(fl *testbed) {
 			l := fl.locker()
 			k := take(fl.t, l, "a", time.Minute)
+			detached, err := take(fl.t, fl.locker(), "b", time.Minute).Detach()
+			require.NoError(fl.t, err)
+			claimed = detached
 			fl.answered()
 			fl.each(func(m *fakeredis.Master) { m.Freeze() })
 			asked := make(chan error, 1)
 			go func() { asked <- ask(l, k) }()
 			synctest.Wait()
 			require.ErrorContains(fl.t, l.Close(over), "still held")
-			err := <-asked
+			err = <-asked
 			require.ErrorIs(fl.t, err, ErrClosed, name)
 			require.NotErrorIs(fl.t, err, ErrNoQuorum, name)
 		})
@@ -429,7 +434,7 @@ func TestCloseReportsNothingOfAResumeThatIsNotOver(t *testing.T) {
 		err = l.Close(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, ErrKeysLeft)
-		require.ErrorIs(t, <-resumed, pool.ErrClosed)
+		require.ErrorIs(t, <-resumed, ErrClosed)
 	})
 }
 

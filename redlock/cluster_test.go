@@ -35,10 +35,22 @@ func clusterClient(t *testing.T, clusters []*fakeredis.Cluster, opts ...Option) 
 	t.Helper()
 	var nodes []*pool.Node
 	for i, c := range clusters {
-		n, err := pool.Open(pool.Config{Name: "n" + strconv.Itoa(i+1), Kind: &cluster.Config{Addresses: c.Addresses()}, Dial: c.Dial, Clock: clock.Runtime()})
-		require.NoError(t, err)
-		nodes = append(nodes, n)
+		nodes = append(nodes, clusterNode(t, c, "n"+strconv.Itoa(i+1)))
 	}
+	return lockerOver(t, nodes, opts...)
+}
+
+// clusterNode makes one client's node of a Cluster.
+func clusterNode(t *testing.T, c *fakeredis.Cluster, name string) *pool.Node {
+	t.Helper()
+	n, err := pool.Open(pool.Config{Name: name, Kind: &cluster.Config{Addresses: c.Addresses()}, Dial: c.Dial, Clock: clock.Runtime()})
+	require.NoError(t, err)
+	return n
+}
+
+// lockerOver makes a Locker over nodes, and returns when they are connected.
+func lockerOver(t *testing.T, nodes []*pool.Node, opts ...Option) *Locker {
+	t.Helper()
 	l, err := New(nodes, append([]Option{WithClock(clock.Runtime())}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { (&testbed{t: t}).close(l) })

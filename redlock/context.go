@@ -149,9 +149,9 @@ func heldWithin(ctx context.Context) heldContext {
 	return c
 }
 
-// holderWithin returns the lock that a context belongs to and that holds some of the names, or nil. all
-// reports whether it holds them all. A caller that waits for such a lock would wait forever. Granting the
-// name silently would let two goroutines under one lock both enter (docs/dev/hazards.md H109).
+// holderWithin returns the innermost lock that a context belongs to and that holds all of the names, or else one that
+// holds some, or nil. all reports whether it holds them all. A caller that waits for such a lock would wait forever.
+// Granting the name silently would let two goroutines under one lock both enter (docs/dev/hazards.md H109).
 func holderWithin(l *core, c heldContext, names []string) (holder *Lock, all bool) {
 	c.eachLock(func(lk *Lock) bool {
 		if lk.l != l {
@@ -161,8 +161,10 @@ func holderWithin(l *core, c heldContext, names []string) (holder *Lock, all boo
 		if !some || !lk.isHeld() {
 			return false
 		}
-		holder, all = lk, every
-		return true
+		if holder == nil || every {
+			holder, all = lk, every
+		}
+		return every
 	})
 	return holder, all
 }

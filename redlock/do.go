@@ -116,8 +116,10 @@ func joinUnlessSaid(cause, said, told, err error) error {
 	switch {
 	case err == nil || errors.Is(cause, err) || errors.Is(told, err):
 		return cause
-	case errors.Is(err, said) || strings.Contains(err.Error(), said.Error()):
+	case errors.Is(err, said):
 		return err
+	case errors.Is(err, errors.Unwrap(said)) && strings.Contains(err.Error(), said.Error()):
+		return err // it matches why the lock ended, and has the text of Lock.Err
 	}
 	return oneline.Join(cause, err)
 }

@@ -299,3 +299,16 @@ func TestAnErrorOfTheWorkThatHasTheEndIsReturnedAsItIs(t *testing.T) {
 		require.ErrorContains(t, err, `redlock: lock released: "b"`)
 	})
 }
+
+// The text of Lock.Err is no match, and errors.Is is what callers ask.
+func TestAnErrorThatOnlyPrintsTheEndMatchesIt(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		err := l.Do(bg, "a", 10*time.Second, func(ctx context.Context, k *Lock) error {
+			<-ctx.Done()
+			return fmt.Errorf("work: %v", k.Err()) //nolint:errorlint // some do
+		}, WithMaxHold(8*time.Second))
+		require.ErrorIs(t, err, ErrMaxHold)
+		require.ErrorContains(t, err, "work: ")
+	})
+}

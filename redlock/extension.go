@@ -115,11 +115,15 @@ func (x *extension) onReply(node int, rep command.Reply) {
 	}
 }
 
-// markLost marks the hold as lost. The timer ends it.
+// markLost marks the hold as lost, unless a later extension was confirmed: a repair may have created the keys in between.
+// The timer ends it.
 func (x *extension) markLost() {
 	votes := x.votes()
 	x.hold.mu.Lock()
 	defer x.hold.mu.Unlock()
+	if x.hold.lease.Confirmed().After(x.round.Start) {
+		return
+	}
 	x.hold.markLostLocked(votes)
 	x.hold.scheduleLocked()
 }

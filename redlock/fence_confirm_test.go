@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,25 @@ func TestAConfirmationThatNoNodeAnswersIsNoQuorum(t *testing.T) {
 		fl.masters[1].Unfreeze()
 		pass(time.Second)
 		requireUndone(t, fl, l, "")
+	})
+}
+
+func TestAConfirmationThatCloseEndsIsNoOutage(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it is down
+		l := fl.locker(WithFencing())
+		fl.apart()
+		down(fl.masters[2])
+		onConfirm(fl.masters[1], func(int64) { fl.masters[1].Freeze() })
+		acquired := make(chan error, 1)
+		go func() { acquired <- second(l.TryAcquire(bg, "a", time.Minute)) }()
+		synctest.Wait()
+		over, cancel := context.WithCancel(bg)
+		cancel()
+		_ = l.Close(over)
+		err := <-acquired
+		require.ErrorIs(t, err, ErrClosed)
+		require.NotErrorIs(t, err, ErrNoQuorum)
 	})
 }
 

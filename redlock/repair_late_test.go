@@ -46,3 +46,30 @@ func TestARepairThatIsExecutedLateIsUndoneAfterAReleaseThatWasGranted(t *testing
 		require.Zero(fl.t, fl.keys("a"), "left behind by the late repair")
 	})
 }
+
+// The first extension found two nodes without keys, and one says so late. Meanwhile their keys are there again, and a second
+// extension was confirmed.
+func TestRefusalsThatAreOlderThanAConfirmationEndNoLock(t *testing.T) {
+	inFakes(t, 3, func(t *testing.T, nodes []*fakeNode, l *Locker) {
+		k := take(t, l, "a", time.Minute)
+		var late *command.Command
+		nodes[0].script = func(_ *fakeNode, c *command.Command) bool {
+			if c.Op != command.Extend || late != nil {
+				return false
+			}
+			c.MarkSent()
+			late = c
+			return true
+		}
+		nodes[1].script = answerTo(command.Extend, command.Reply{Outcome: command.Refused})
+		first := make(chan error, 1)
+		go func() { first <- k.Extend(bg, time.Minute) }()
+		pass(time.Millisecond)
+		nodes[1].script = nil
+		require.NoError(t, k.Extend(bg, time.Minute))
+		late.Answer(command.Reply{Outcome: command.Refused})
+		require.Error(t, <-first)
+		require.NoError(t, k.Err())
+		require.NoError(t, k.Release(bg))
+	})
+}

@@ -118,3 +118,19 @@ func TestWithSharedIsAPlainAcquisitionWithoutALock(t *testing.T) {
 		require.NoError(t, k.Release(bg))
 	})
 }
+
+// The innermost lock of the context has one of the names, and one around it has both.
+func TestAShareIsOfTheLockThatHasAllNames(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		l := fl.locker()
+		both, err := l.AcquireAll(bg, []string{"a", "b"}, 10*time.Second)
+		require.NoError(t, err)
+		one, err := l.Acquire(both.Context(), "b", 10*time.Second, WithShared())
+		require.NoError(t, err)
+		share, err := l.AcquireAll(one.Context(), []string{"a", "b"}, 10*time.Second, WithShared())
+		require.NoError(t, err)
+		require.NoError(t, share.Release(bg))
+		require.NoError(t, one.Release(bg))
+		require.NoError(t, both.Release(bg))
+	})
+}

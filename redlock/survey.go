@@ -112,6 +112,8 @@ func resume(ctx context.Context, h *hold) error {
 	switch {
 	case gone:
 		return withOp("resume", votesError(s.Round, ErrLost))
+	case !kept && h.l.isClosed():
+		return closedError(h.holder.Names)
 	case !kept:
 		return withOp("resume", faultError(s.Round))
 	case !h.lease.Terms.Suffices(until.Sub(now)):

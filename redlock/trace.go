@@ -24,7 +24,8 @@ type Trace struct {
 	// Woken is called when a waiting acquisition continues.
 	Woken func(WaitEvent)
 	// Acquired is called when a call of an Acquire method, of Do or of Lead has got its lock, or has
-	// failed.
+	// failed. It is not called for a share, nor for a call that is refused before its first attempt
+	// (ErrInvalid, ErrAlreadyHeld, ErrClosed, or a context that has ended).
 	Acquired func(WaitEvent)
 	// Started is called when a hold begins: by any Acquire method, by Do or by Resume, or as a share.
 	Started func(HoldEvent)

@@ -47,14 +47,15 @@ func (e *queuedError) Unwrap() error {
 }
 
 // withOp sets the operation in err to what the caller asked for, where the nodes executed another
-// one.
+// one. It does not look into the cause of a context, which is the caller's.
 func withOp(op string, err error) error {
+	of := err
 	var we *waitError
 	if errors.As(err, &we) {
-		we.op = op
+		we.op, of = op, we.last
 	}
 	var qe *QuorumError
-	if errors.As(err, &qe) {
+	if errors.As(of, &qe) {
 		qe.Op = op
 	}
 	return err

@@ -11,16 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorumlock/go-redlock/clock"
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/internal/waiting"
+	"github.com/quorumlock/go-redlock/pool"
 )
 
 // missing are the optional rights that may be missing, of those that waiting needs and of some others.
 var missing = map[string][]string{
 	"none": nil, "publish": {"PUBLISH"}, "subscribe": {"SUBSCRIBE"}, "numsub": {"PUBSUB"}, "unsubscribe": {"UNSUBSCRIBE"},
 	"channels": {"PUBLISH", "SUBSCRIBE"}, "all of these": {"PUBLISH", "SUBSCRIBE", "PUBSUB", "UNSUBSCRIBE"},
-	"mget": {"MGET"}, "client": {"CLIENT"}, "time": {"TIME"},
+	"mget": {"MGET"}, "client": {"CLIENT"}, "time": {"TIME"}, "ping": {"PING"}, "eval": {"EVAL"}, "script load": {"SCRIPT"},
 }
 
 // What a node can't tell about other processes costs a process nothing that it would notice: no acquisition
@@ -58,24 +60,57 @@ func TestALoneProcessWaitsForNobody(t *testing.T) {
 		require.NoError(t, r.h.overlap())
 	}
 	for what, denied := range missing {
+		slow := func(m *fakeredis.Master) {
+			m.Deny(denied...)
+			m.SetDelay(trip)
+		}
 		t.Run("single masters without "+what, func(t *testing.T) {
 			inBubble(t, 3, func(fl *testbed) {
-				fl.each(func(m *fakeredis.Master) {
-					m.Deny(denied...)
-					m.SetDelay(trip)
-				})
+				fl.each(slow)
 				check(fl.t, fl.locker())
+			})
+		})
+		t.Run("masters behind Sentinels without "+what, func(t *testing.T) {
+			if what == "time" {
+				return // under the guard, which they need, no quarantine ends
+			}
+			onGroups(t, 3, func(t *testing.T, groups []*group) {
+				for _, g := range groups {
+					slow(g.master)
+				}
+				l := client(t, groups, &view{gone: map[string]bool{}}, WithRestartGuard(time.Minute))
+				k, err := l.Acquire(bg, "warm-up", time.Minute) // waits for the first quarantine
+				require.NoError(t, err)
+				require.NoError(t, k.Release(bg))
+				pass(time.Minute)
+				check(t, l)
 			})
 		})
 		t.Run("Clusters without "+what, func(t *testing.T) {
 			onClusters(t, 3, func(t *testing.T, clusters []*fakeredis.Cluster) {
 				for _, c := range clusters {
 					for _, m := range c.Masters {
-						m.Deny(denied...)
-						m.SetDelay(trip)
+						slow(m)
 					}
 				}
 				check(t, clusterClient(t, clusters))
+			})
+		})
+		t.Run("a Cluster and two masters without "+what, func(t *testing.T) {
+			onClusters(t, 1, func(t *testing.T, clusters []*fakeredis.Cluster) {
+				nodes := []*pool.Node{clusterNode(t, clusters[0], "n1")}
+				for _, m := range clusters[0].Masters {
+					slow(m)
+				}
+				for _, name := range []string{"n2", "n3"} {
+					m := fakeredis.New(name)
+					t.Cleanup(m.Close)
+					slow(m)
+					n, err := pool.Open(pool.Config{Name: name, Address: m.Addr(), Dial: m.Dial, Clock: clock.Runtime()})
+					require.NoError(t, err)
+					nodes = append(nodes, n)
+				}
+				check(t, lockerOver(t, nodes))
 			})
 		})
 	}

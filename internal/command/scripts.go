@@ -102,12 +102,12 @@ end
 return found
 `)
 
-	// channelsScript answers PONG if the user may announce releases of the key and hear of them, or if the
-	// server can't tell (before Redis 7). Its error has the code NoChannels and the commands that are missing.
-	channelsScript = script("channels", "de24635d721f6858931e352b4dafe83c3e37f43e", `
-local missing = {}
-for _, right in ipairs({'PUBLISH', 'SUBSCRIBE'}) do
-  if redis.acl_check_cmd and not redis.acl_check_cmd(right, 'redlock:free:' .. KEYS[1]) then missing[#missing+1] = right end
+	// channelsScript answers PONG if the user may announce releases of the key, hear of them, and count who does, or if
+	// the server can't tell (before Redis 7). Its error has the code NoChannels and the commands that are missing.
+	channelsScript = script("channels", "654d5f3be8346ca02040767498feb584d842410d", `
+local missing, channel = {}, 'redlock:free:' .. KEYS[1]
+for _, call in ipairs({{'PUBLISH', channel}, {'SUBSCRIBE', channel}, {'PUBSUB', 'NUMSUB', channel}}) do
+  if redis.acl_check_cmd and not redis.acl_check_cmd(unpack(call)) then missing[#missing+1] = call[1] end
 end
 if #missing > 0 then return redis.error_reply('NOCHANNELS ' .. table.concat(missing, ' ')) end
 return redis.status_reply('PONG')

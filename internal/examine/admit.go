@@ -74,15 +74,16 @@ func run(ctx context.Context, conn *visit.Conn, name, script string, args []any)
 
 // admission reads the script's reply.
 func admission(reply any) Admission {
-	words, err := redis.Strings(reply, nil)
-	switch {
-	case err != nil || len(words) == 0:
+	words, _ := redis.Strings(reply, nil)
+	if len(words) == 0 {
 		return Unanswered
-	case words[0] == "ok":
+	}
+	switch words[0] {
+	case "ok":
 		return Admitted
-	case words[0] == "marked":
+	case "marked":
 		return Marked
-	case words[0] == "replica":
+	case "replica":
 		return NoMaster
 	}
 	return Unanswered
@@ -93,9 +94,9 @@ func admission(reply any) Admission {
 const admit = command.ReadServer + `
 local clock = redis.call('TIME')
 local marker = redis.call('GET', KEYS[1])
-if marker and marker ~= head .. 'ok' then return {'marked', marker} end
+if marker and marker ~= head .. 'ok' then return {'marked'} end
 if head .. 'ok' ~= ARGV[3] then return redis.error_reply('ERR redlock: not the server that was looked at, or not its run') end
 if clock[1] * 1000000 + clock[2] > tonumber(ARGV[4]) then return redis.error_reply('ERR redlock: the question came too late') end
 redis.call('SET', KEYS[1], head .. 'ok')
-return {'ok', head .. 'ok'}
+return {'ok'}
 `

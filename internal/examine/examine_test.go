@@ -124,7 +124,7 @@ func TestAnExaminationEndsNoConnection(t *testing.T) {
 func TestEachMissingRightIsNamed(t *testing.T) {
 	for right, grade := range map[string]string{
 		"set": "error", "get": "error", "del": "error", "exists": "error", "type": "error", "strlen": "error", "pttl": "error", "pexpire": "error",
-		"evalsha": "error", "eval": "warning", "ping": "warning", "client|id": "warning", "client|kill": "warning",
+		"evalsha": "error", "eval": "warning", "ping": "warning", "client|id": "note", "client|kill": "warning",
 		"publish": "warning", "subscribe": "warning", "pubsub|numsub": "note", "unsubscribe": "note", "client|info": "note", "client|setname": "note", "time": "note", "script|load": "note", "mget": "note",
 	} {
 		onMaster(t, func(m *fakeredis.Master) { m.Deny(right) }, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
@@ -137,6 +137,9 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	}
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("eval", "script|load") }, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
 		require.Equal(t, "error rights", codes(examined(t, n, nil).Findings)[0], "then no script can get there")
+	})
+	onMaster(t, func(m *fakeredis.Master) { m.Deny("client|id", "client|info") }, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
+		require.Equal(t, "warning rights", codes(examined(t, n, nil).Findings)[0], "then the node does not know its ID")
 	})
 	onMaster(t, func(m *fakeredis.Master) { m.Deny("time") }, nil, func(t *testing.T, _ *fakeredis.Master, n *pool.Node) {
 		fenced := func(q *Question) { q.Counters = []string{command.FenceKey(freeKey, false)} }

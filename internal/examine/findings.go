@@ -30,7 +30,8 @@ func (q *Question) findings(node string, e *Diagnosis) []Finding {
 	}
 	// In the order of the parts that byImportance returns.
 	grades := []Grade{Error, Warning, Note}
-	for i, rights := range byImportance(e.MissingRights, needed) {
+	informed := !slices.Contains(e.MissingRights, "client|info") && !slices.Contains(e.UnknownCommands, "client|info")
+	for i, rights := range byImportance(e.MissingRights, needed, informed) {
 		if len(rights) > 0 {
 			all = append(all, finding(grades[i], codeRights, "%s does not allow its user %s: ACL SETUSER … %s",
 				node, strings.Join(rights, ", "), aclWords(rights)))
@@ -38,7 +39,7 @@ func (q *Question) findings(node string, e *Diagnosis) []Finding {
 	}
 	// An unknown command that is only useful is not reported: older servers lack some of them, and
 	// the library does without.
-	if unknown := byImportance(e.UnknownCommands, needed)[0]; len(unknown) > 0 {
+	if unknown := byImportance(e.UnknownCommands, needed, informed)[0]; len(unknown) > 0 {
 		all = append(all, finding(Error, codeRights, "%s does not know commands that a lock needs: %s: remove its rename-command settings, "+
 			"or use a newer server", node, strings.Join(unknown, ", ")))
 	}
@@ -97,15 +98,16 @@ func aclWords(rights []string) string {
 }
 
 // byImportance divides missing rights into three parts: necessary, useful and optional. EVAL becomes
-// necessary if SCRIPT LOAD is missing, because no other way to run a script remains.
-func byImportance(missing, needed []string) (parts [3][]string) {
+// necessary if SCRIPT LOAD is missing, because no other way to run a script remains. CLIENT ID is optional if the
+// library is informed by CLIENT INFO.
+func byImportance(missing, needed []string, informed bool) (parts [3][]string) {
 	unscripted := slices.Contains(missing, "eval") && slices.Contains(missing, "script|load")
 	// A right can be in one part only. The cases are in order of importance.
 	for _, right := range missing {
 		switch {
 		case slices.Contains(needed, right), unscripted && right == "eval":
 			parts[0] = append(parts[0], right)
-		case slices.Contains(optional, right):
+		case slices.Contains(optional, right), informed && right == "client|id":
 			parts[2] = append(parts[2], right)
 		default:
 			parts[1] = append(parts[1], right)

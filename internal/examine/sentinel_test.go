@@ -3,6 +3,7 @@ package examine
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -69,4 +70,31 @@ func TestWhichSentinelsNamedAMasterThatCantBeExaminedIsSaid(t *testing.T) {
 		time.Sleep(4 * maxAge)
 		require.ErrorContains(t, why(t, n, time.Second), "(s2:6379, s3:6379) named b:6379: ")
 	})
+}
+
+// A node that was opened a moment ago has the answers of a majority, and not of all.
+func TestAnExaminationWaitsForTheAnswerOfEachSentinel(t *testing.T) {
+	for delay, want := range map[time.Duration]string{
+		500 * time.Millisecond: "",
+		10 * time.Second:       "n1 follows the Sentinel s3:6379, which can't be asked (it has not answered yet)",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSentinels(t)
+			s.all[2].SetDelay(delay)
+			n, err := pool.Open(s.config(3))
+			require.NoError(t, err)
+			defer n.Close()
+			var warnings []string
+			for _, f := range examined(t, n, func(q *Question) { q.Timeout = 3 * time.Second }).Findings {
+				if f.Code == codeSentinels && f.Grade == Warning {
+					warnings = append(warnings, f.Text)
+				}
+			}
+			if want == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Equal(t, []string{want}, warnings)
+		})
+	}
 }

@@ -136,25 +136,37 @@ const maxAge = 5 * time.Second
 func behindSentinels(t *testing.T, followed int, f func(t *testing.T, s *sentinels, n *pool.Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &sentinels{a: fakeredis.New("a"), b: fakeredis.New("b")}
-		of := &sentinel.Config{Master: "m", MaxAge: maxAge}
-		cfg := pool.Config{Name: "n1", Dial: s.dial, Clock: clock.Runtime(), Kind: of}
-		for i := range 3 {
-			one := fakeredis.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
-			defer one.Close()
-			one.SetMaster("m", s.a.Addr())
-			s.all = append(s.all, one)
-			of.Addresses = append(of.Addresses, one.Addr())
-		}
-		of.Addresses = of.Addresses[:followed]
-		defer s.a.Close()
-		defer s.b.Close()
-		n, err := pool.Open(cfg)
+		s := newSentinels(t)
+		n, err := pool.Open(s.config(followed))
 		require.NoError(t, err)
 		defer n.Close()
 		synctest.Wait()
 		f(t, s, n)
 	})
+}
+
+// newSentinels makes them and the masters.
+func newSentinels(t *testing.T) *sentinels {
+	t.Helper()
+	s := &sentinels{a: fakeredis.New("a"), b: fakeredis.New("b")}
+	t.Cleanup(s.a.Close)
+	t.Cleanup(s.b.Close)
+	for i := range 3 {
+		one := fakeredis.NewSentinel(fmt.Sprintf("s%d", i+1), 2)
+		t.Cleanup(one.Close)
+		one.SetMaster("m", s.a.Addr())
+		s.all = append(s.all, one)
+	}
+	return s
+}
+
+// config is that of a node that follows that many of them.
+func (s *sentinels) config(followed int) pool.Config {
+	of := &sentinel.Config{Master: "m", MaxAge: maxAge}
+	for _, one := range s.all[:followed] {
+		of.Addresses = append(of.Addresses, one.Addr())
+	}
+	return pool.Config{Name: "n1", Dial: s.dial, Clock: clock.Runtime(), Kind: of}
 }
 
 // dial connects to the server that has the address.

@@ -49,6 +49,12 @@ func unreachableReason(err error, named bool, within time.Duration) string {
 		return "connection refused: no server listens there: start it, or correct the host and port in the node's URL (the server's settings " +
 			"are bind and port)"
 	}
+	if errors.Is(err, command.ErrUnfit) { // no majority of its Sentinels names a master: the server was not asked
+		if strings.Contains(why, "NOAUTH ") || strings.Contains(why, "WRONGPASS ") {
+			why += ": set sentinel_user and sentinel_password in the node's URL"
+		}
+		return why
+	}
 	for _, c := range cures {
 		if strings.Contains(why, c.code+" ") {
 			return strings.TrimSuffix(why, ".") + ": " + c.cure

@@ -28,6 +28,7 @@ func TestWhatKeepsANodeFromAnsweringHasACure(t *testing.T) {
 		{errors.New("pool: no connection to redis://a:1/0: i/o timeout"), "a could not be examined: no answer within 2s: "},
 		{errors.New("pool: no connection: TLS handshake: context deadline exceeded"), "a could not be examined: no answer within 2s: "},
 		{errors.New("no such host"), "a could not be examined: no such host"},
+		{fmt.Errorf("pool: %w: s1 cannot be queried (NOAUTH required)", command.ErrUnfit), "(NOAUTH required): set sentinel_user and sentinel_password"},
 	} {
 		f := Unreachable("a", c.err, 2*time.Second)
 		require.Equal(t, Error, f.Grade)

@@ -34,8 +34,9 @@ type Servers struct {
 	Cluster  bool
 	Unserved int
 	Gap      string
-	// Sentinels returns the last answers of the node's Sentinels. It is nil without Sentinels.
-	Sentinels func() []SentinelAnswer
+	// Sentinels returns the last answers of the node's Sentinels. It waits until each has answered or failed, or until
+	// ctx ends. It is nil without Sentinels.
+	Sentinels func(ctx context.Context) []SentinelAnswer
 }
 
 // SentinelAnswer is the last answer of one Sentinel of a node.

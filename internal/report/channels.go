@@ -9,8 +9,8 @@ import (
 	"github.com/quorumlock/go-redlock/internal/resp"
 )
 
-// Channels logs once for each node that its user may not announce releases, or not hear of them. It asks a node after
-// its first vote, beside the locks. Servers before Redis 7 can't tell; there only a refused subscription is logged, by
+// Channels logs once for each node that its user may not announce releases, hear of them, or count who does. It asks a
+// node after its first vote, beside the locks. Servers before Redis 7 can't tell; there only a refused subscription is logged, by
 // the node. Its methods are safe for concurrent use.
 type Channels struct {
 	log    *Reporter
@@ -39,9 +39,10 @@ func (c *Channels) Voted(node int, key string) {
 }
 
 // effects says what the lack of a right costs.
-var effects = []struct{ command, effect string }{
-	{"PUBLISH", "waiters of other processes find releases by polls, within a second"},
-	{"SUBSCRIBE", "waiters of this process poll, and may wait long beside processes with the right"},
+var effects = []struct{ command, grant, effect string }{
+	{"PUBLISH", "+publish", "waiters of other processes find releases by polls, within a second"},
+	{"SUBSCRIBE", "+subscribe", "waiters of this process poll, and may wait long beside processes with the right"},
+	{"PUBSUB", "+pubsub|numsub", "this process does not count the waiters of others, which may wait longer"},
 }
 
 // Answer receives a node's answer.
@@ -53,7 +54,7 @@ func (c *Channels) Answer(ask *command.Command, rep command.Reply) {
 	var costs, grants []string
 	for _, right := range effects {
 		if strings.Contains(missing.Text, right.command) {
-			costs, grants = append(costs, right.effect), append(grants, "+"+strings.ToLower(right.command))
+			costs, grants = append(costs, right.effect), append(grants, right.grant)
 		}
 	}
 	c.log.Warn("no right to announcements of releases", "node", c.nodes[ask.Node].Name(), "effect", strings.Join(costs, "; "),

@@ -203,7 +203,7 @@ func (l *ledger) removeIf(condition func(c *command.Command) bool) []*command.Co
 func (l *ledger) drain() (parked, sweeps []*command.Command) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sweeps = l.late.SweepEach()
+	sweeps = l.late.SweepEach(l.cfg.now())
 	l.late.Clear()
 	l.sweeps.Stop()
 	l.probes.Stop() // a probe that is already firing finds no undo
@@ -230,16 +230,17 @@ func (l *ledger) endDeadConns(ctx context.Context, conn *transport.Conn, f sessi
 	l.mu.Lock()
 	end, left := l.late.ToEnd(runID)
 	l.mu.Unlock()
-	for i, c := range end {
-		killed, err := kill(ctx, conn, c.ClientID)
-		if err != nil {
-			return err
-		}
-		if !killed {
-			left = append(left, end[i:]...) // the server is not asked again for each of them
-			break
-		}
+	one := min(1, len(end)) // if the user may not kill it, the server is not asked for each of the others
+	alive, err := kill(ctx, conn, end[:one])
+	if err == nil && len(alive) == 0 {
+		alive, err = kill(ctx, conn, end[one:])
+	} else {
+		alive = end
 	}
+	if err != nil {
+		return err
+	}
+	left = append(left, alive...)
 	// Before the connection takes commands: an undo that is sent on it already counts on the result.
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,16 +248,27 @@ func (l *ledger) endDeadConns(ctx context.Context, conn *transport.Conn, f sessi
 	return nil
 }
 
-// kill closes an older connection on the server (docs/dev/rules.md rule 6).
-func kill(ctx context.Context, conn *transport.Conn, id int64) (killed bool, err error) {
+// kill closes older connections on the server, in one round trip (docs/dev/rules.md rule 6). It returns those that may live.
+func kill(ctx context.Context, conn *transport.Conn, old []undo.Conn) (alive []undo.Conn, err error) {
+	if len(old) == 0 {
+		return nil, nil
+	}
+	kills := make([]transport.Call, len(old))
+	for i, c := range old {
+		kills[i] = transport.Call{Name: "CLIENT", Args: []any{"KILL", "ID", c.ClientID}}
+	}
 	// CLIENT KILL answers after the old connection was ended on the server, so the order is certain
 	// when Ask returns.
-	replies, err := conn.Ask(ctx, transport.Call{Name: "CLIENT", Args: []any{"KILL", "ID", id}})
+	replies, err := conn.AskMore(ctx, kills...)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	// 0 means that no such client is left, which is as good. Any reply but a number
-	// means that the user may not kill.
-	_, notNumber := redis.Int64(replies[0].Value, replies[0].Err)
-	return notNumber == nil, nil
+	for i, r := range replies {
+		// 0 means that no such client is left, which is as good. Any reply but a number
+		// means that the user may not kill.
+		if _, notNumber := redis.Int64(r.Value, r.Err); notNumber != nil {
+			alive = append(alive, old[i])
+		}
+	}
+	return alive, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 	"github.com/quorumlock/go-redlock/internal/undo"
 )
 
@@ -99,4 +100,21 @@ func TestARetiredServerHandsOverWhatIsToBeDeleted(t *testing.T) {
 	require.ErrorIs(t, s.Submit(releasing("D", "d"), nil), ErrRetired)
 	s.Requeue(releasing("E", "e"))
 	require.Equal(t, "release e", handed[3])
+}
+
+// One round trip for each of them would not fit into the dial timeout.
+func TestAllOldConnectionsAreEndedInTwoRoundTrips(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master, s *Server) {
+		const old = 50
+		for i := range old {
+			s.ledger.late.Lost(acquiring(strconv.Itoa(i), "k"), undo.Conn{ClientID: int64(1000 + i), RunID: m.RunID()})
+		}
+		m.SetDelay(s.cfg.Settings.DialTimeout / 10) // in each direction, and the dial takes three round trips
+		m.Clients()[0].Drop()
+		time.Sleep(s.cfg.Settings.DialTimeout)
+		require.True(t, s.Up())
+		require.Equal(t, 2, int(s.Dials.Load()))
+		end, left := s.ledger.late.ToEnd(m.RunID())
+		require.Empty(t, append(end, left...))
+	})
 }

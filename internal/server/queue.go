@@ -173,13 +173,6 @@ func (q *sendQueue) fail(err error) (failed []droppedCommand) {
 	})
 }
 
-// failing reports whether commands fail at once, because there is no connection.
-func (q *sendQueue) failing() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.down != nil
-}
-
 // close refuses commands from now on. What is queued waits for fail.
 func (q *sendQueue) close() {
 	q.mu.Lock()

@@ -28,9 +28,10 @@ type Server struct {
 	ledger   ledger
 	link     atomic.Pointer[link] // nil while there is no connection
 
-	life    context.Context // ends with Close
-	stop    context.CancelFunc
-	serving sync.WaitGroup // the goroutine that dials and writes
+	life       context.Context // ends with Close
+	stop       context.CancelFunc
+	serving    sync.WaitGroup // the goroutine that dials and writes
+	dialFailed bool           // the last dial failed; only that goroutine uses it
 }
 
 // New returns a server that is not dialled before Start.
@@ -134,14 +135,21 @@ func (s *Server) Close() {
 	s.Stop(ErrClosed)
 }
 
-// Dial dials, greets the server and reads its facts, in one round trip. If it fails, no connection is left.
+// Dial dials, greets the server and reads its facts, in one round trip, or in two where CLIENT INFO tells no ID. If it
+// fails, no connection is left.
 func (s *Server) Dial(ctx context.Context) (conn *transport.Conn, f session.Facts, err error) {
 	if conn, err = s.cfg.Dialer.Dial(ctx); err != nil {
 		return nil, f, err
 	}
 	replies, err := conn.Greet(ctx, session.Questions(!s.cfg.OneSlot)...)
 	// What a server says before it closes the connection explains more than the closing.
-	if err = cmp.Or(f.Read(replies, s.cfg.Settings.Database), err); err != nil {
+	err = cmp.Or(f.Read(replies, s.cfg.Settings.Database), err)
+	if err == nil && f.ClientID == 0 {
+		if replies, err = conn.AskMore(ctx, session.AskID); err == nil {
+			f.ReadID(replies[0])
+		}
+	}
+	if err != nil {
 		conn.Close()
 		return nil, f, err
 	}
@@ -159,7 +167,8 @@ func (s *Server) run() {
 // dialAndServe makes one connection and serves it. The goroutine that calls it is also its writer.
 func (s *Server) dialAndServe(ctx context.Context, b *transport.Redial) transport.Next {
 	l, err := s.connect(ctx)
-	if err == nil {
+	again := s.dialFailed // so the log has it already
+	if s.dialFailed = err != nil; err == nil {
 		var lived time.Duration
 		lived, err = s.serve(l)
 		// A short connection counts as a failed dial. The pause then grows, so that a server
@@ -175,7 +184,7 @@ func (s *Server) dialAndServe(ctx context.Context, b *transport.Redial) transpor
 		}
 	} else {
 		// Only the first of several failed dials is logged, and before what it causes.
-		if !s.queue.failing() && ctx.Err() == nil {
+		if !again && ctx.Err() == nil {
 			s.cfg.Log("dial failed", err)
 		}
 		// The commands that waited for this dial fail, and further ones fail at once until there

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/command"
+	"github.com/quorumlock/go-redlock/internal/fakeredis"
 )
 
 // A VerifyMarker says whether a quarantine may end, as far as this client saw it begin on this connection or before it. On a later
@@ -71,5 +72,25 @@ func TestATimerOfAnEndedConnectionWantsNothing(t *testing.T) {
 		require.False(t, s.wanted.Load())
 		require.Nil(t, s.verdict.Load())
 		require.NoError(t, s.admits(acquiring("A", "k")), "the writer of the next connection asks again")
+	})
+}
+
+// docs/dev/rules.md rule 29: the Sentinels name another master while a command is queued.
+func TestNothingIsWrittenToAServerThatMayNotVoteAnyMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *fakeredis.Master, s *Server) {
+		asked, other := 0, errors.New("another master")
+		s.cfg.MayVote = func(string) error {
+			if asked++; asked > 1 {
+				return other
+			}
+			return nil
+		}
+		c, got := acquiring("A", "k"), make(answers, 1)
+		c.To = got
+		require.NoError(t, s.Submit(c, nil), "it may vote")
+		r := <-got
+		require.Equal(t, command.Failed, r.Outcome)
+		require.ErrorIs(t, r.Err, other)
+		require.Empty(t, m.Keys())
 	})
 }

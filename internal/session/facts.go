@@ -19,14 +19,13 @@ import (
 // itself. Its values are copies, so that they do not keep a whole reply in memory.
 type Facts struct {
 	command.Facts
-	ClientID int64 // 0 if CLIENT ID is denied
+	ClientID int64 // 0 if CLIENT INFO and CLIENT ID are denied
 }
 
 // Questions returns the calls whose replies Read reads, in this order. The last one asks for the restart guard's
 // marker.
 func Questions(marker bool) []transport.Call {
 	calls := []transport.Call{
-		{Name: "CLIENT", Args: []any{"ID"}},
 		{Name: "CLIENT", Args: []any{"INFO"}},
 		{Name: "INFO"}, // all default sections, because INFO accepts several names since Redis 7 only
 	}
@@ -36,6 +35,12 @@ func Questions(marker bool) []transport.Call {
 	return calls
 }
 
+// AskID asks for the client ID where CLIENT INFO is denied, or unknown: it exists since Redis 6.2.
+var AskID = transport.Call{Name: "CLIENT", Args: []any{"ID"}}
+
+// ReadID reads the reply to AskID.
+func (f *Facts) ReadID(r transport.Reply) { f.ClientID, _ = redis.Int64(r.Value, r.Err) }
+
 // Read reads the replies to Questions, of which some may be missing. It returns an error if the server can't vote
 // at all in its state.
 func (f *Facts) Read(replies []transport.Reply, selected int) (wrong error) {
@@ -43,15 +48,12 @@ func (f *Facts) Read(replies []transport.Reply, selected int) (wrong error) {
 		err := unusable(r.Err)
 		switch i {
 		case 0:
-			// Without an ID the old connection cannot be killed later: see docs/dev/rules.md rule 6.
-			f.ClientID, _ = redis.Int64(r.Value, r.Err)
+			f.readClient(r.Value, r.Err, selected)
 		case 1:
-			f.Database = database(r.Value, r.Err, selected)
-		case 2:
 			if f.ReadInfo(r.Value, r.Err) {
 				err = errLoading
 			}
-		case 3:
+		case 2:
 			f.readMarker(r.Value, r.Err)
 			err = nil // INFO reports all other errors of the server, and better
 		}
@@ -118,21 +120,25 @@ func (f *Facts) readMarker(reply any, err error) {
 // shownError returns an error as reports show it.
 func shownError(err error) string { return oneline.Printable(resp.Clean(err).Error()) }
 
-// database returns the database that CLIENT INFO names, or else the selected one.
-func database(reply any, err error, selected int) int {
+// readClient reads the reply to CLIENT INFO: one line of words of the form name=value. Without an ID the connection can't
+// be killed later (docs/dev/rules.md rule 6). Without a database it is the selected one.
+func (f *Facts) readClient(reply any, err error, selected int) {
+	f.ClientID, f.Database = 0, selected
 	line, err := redis.String(reply, err)
 	if err != nil {
-		return selected // CLIENT INFO is denied, or unknown: it exists since Redis 6.2
+		return
 	}
-	// CLIENT INFO is one line of words of the form name=value.
 	for word := range strings.FieldsSeq(line) {
-		if v, ok := strings.CutPrefix(word, "db="); ok {
-			if n, err := strconv.Atoi(v); err == nil {
-				return n
-			}
+		name, value, _ := strings.Cut(word, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err != nil:
+		case name == "id":
+			f.ClientID = n
+		case name == "db":
+			f.Database = int(n)
 		}
 	}
-	return selected
 }
 
 // unusable returns an error if the server can't vote at all in its state, or if err is not one of
@@ -143,7 +149,7 @@ func unusable(err error) error {
 	}
 	switch resp.Code(err) {
 	// Such a server answers nothing else either. The dial fails, and is tried again later.
-	case "LOADING", "NOAUTH", "MASTERDOWN":
+	case "BUSY", "LOADING", "MASTERDOWN", "NOAUTH":
 		return err
 	}
 	return nil

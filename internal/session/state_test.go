@@ -144,3 +144,54 @@ func TestAGuardedNodeNamesItsLongestTTL(t *testing.T) {
 	require.ErrorContains(t, GuardedNode("A", marker), "with a maxTTL of 1m0s")
 	require.NotContains(t, GuardedNode("A", "2|x").Error(), "maxTTL")
 }
+
+// What a server is sent follows from its last facts, its last health check and the Locker alone. The slow model keeps all that happened,
+// and looks for the last of each.
+func FuzzState(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 16, 33})
+	infos := []string{healthy, replica, healthy + "maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n", "nonsense", "run_id:r2\r\nrole:master\r\nredis_version:7.0.15\r\n"}
+	members := []command.Membership{
+		{},
+		{Servers: command.NewServers()},
+		{Servers: command.NewServers(), Unsafe: true},
+		{Servers: command.NewServers(), Guard: guard.New(1, []string{"A"})},
+	}
+	f.Fuzz(func(t *testing.T, events []byte) {
+		if len(events) == 0 {
+			return
+		}
+		marker := []string{"", "2|x"}[events[0]%2]
+		s := stateOf(healthy, marker)
+		info, failed, registered := healthy, false, false
+		for _, b := range events[:min(len(events), 60)] {
+			switch n := int(b / 8); b % 8 {
+			case 0:
+				s.Checked(nil, redis.Error("BUSY x"))
+				failed = true
+			case 1, 2:
+				next := infos[n%len(infos)]
+				was, is := stateOf(info, marker), stateOf(next, marker)
+				other := is.Facts().Unread == "" && !is.Facts().SameServer(was.Facts().Facts)
+				require.Equal(t, other, s.Checked([]byte(next), nil))
+				if other {
+					return // the connection ends
+				}
+				info, failed = next, false
+			case 3:
+				s.Registered()
+				registered = true
+			default:
+				m := members[n%len(members)]
+				c := &command.Command{Request: &command.Request{Op: []command.Op{command.Acquire, command.Extend, command.Inspect}[n/4%3]}}
+				c.Informational = c.Op == command.Inspect
+				asks, err := s.Admit(c, &m)
+				fresh := stateOf(info, marker)
+				bad := fresh.Unfit() || failed && c.Op != command.Extend || m.Servers != nil && m.Guard == nil && marker != "" && !c.Informational
+				require.Equal(t, bad && !m.Unsafe, err != nil, "%v", err)
+				require.Equal(t, !bad && !m.Unsafe && m.Servers != nil && !registered && (m.Guard != nil || marker == ""), asks)
+			}
+			require.Equal(t, registered, s.RunID() != "")
+			require.Equal(t, failed, s.Failing())
+		}
+	})
+}

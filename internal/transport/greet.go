@@ -98,6 +98,15 @@ func (c *Conn) Ask(ctx context.Context, calls ...Call) ([]Reply, error) {
 	return c.ask(calls)
 }
 
+// AskMore is Ask as a part of the greeting: an error says so.
+func (c *Conn) AskMore(ctx context.Context, calls ...Call) ([]Reply, error) {
+	replies, err := c.Ask(ctx, calls...)
+	if err != nil {
+		err = c.ungreeted(ctx, err)
+	}
+	return replies, err
+}
+
 func (c *Conn) ask(calls []Call) ([]Reply, error) {
 	unsaid := c.sendAll(calls)
 	replies, err := c.receiveAll(len(calls)) // after a failed write too: it fails, at the latest with its context

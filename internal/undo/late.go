@@ -67,20 +67,20 @@ const (
 func (l *Late) Some() bool { return l.some.Load() }
 
 // Lost is told an acquire that was unanswered when its connection ended. It reports false if there
-// is no room for it.
+// is no room for it. The connection is ended on the server all the same.
 func (l *Late) Lost(c *command.Command, on Conn) (kept bool) {
-	if len(l.tokens) >= MaxLate {
-		return false
-	}
 	if l.tokens == nil {
 		l.tokens, l.conns = make(map[string]*acquire), make(map[Conn]struct{})
 	}
-	l.some.Store(true)
-	l.tokens[c.Token()] = &acquire{token: c.Token(), keys: slices.Clone(c.Keys), ttl: c.TTL, until: noDeadline}
 	if _, known := l.conns[on]; !known && len(l.conns) >= MaxConns-1 {
 		on = Conn{} // one of many that can't be ended
 	}
 	l.conns[on] = struct{}{}
+	if len(l.tokens) >= MaxLate {
+		return false
+	}
+	l.some.Store(true)
+	l.tokens[c.Token()] = &acquire{token: c.Token(), keys: slices.Clone(c.Keys), ttl: c.TTL, until: noDeadline}
 	return true
 }
 
@@ -191,10 +191,13 @@ func (l *Late) Sweep(now clock.Instant, several bool) *command.Command {
 	return sweepOf(batch)
 }
 
-// SweepEach returns a sweep of each acquire that is undone.
-func (l *Late) SweepEach() (all []*command.Command) {
+// SweepEach returns a sweep of each acquire that is undone, but for those whose minimum hold is not over: their keys
+// expire.
+func (l *Late) SweepEach(now clock.Instant) (all []*command.Command) {
 	for _, a := range l.undone {
-		all = append(all, sweepOf([]*acquire{a}))
+		if !now.Before(a.from) {
+			all = append(all, sweepOf([]*acquire{a}))
+		}
 	}
 	return all
 }

@@ -305,3 +305,34 @@ func TestWhatWasClearedMeanwhileStaysCleared(t *testing.T) {
 	require.False(t, l.Some())
 	require.Zero(t, l.Due())
 }
+
+// The sweeps of a master that another one follows. The keys of a minimum hold stay until they expire.
+func TestNoMinimumHoldIsSweptBeforeItsEnd(t *testing.T) {
+	var l Late
+	now := clock.Instant(time.Hour)
+	for _, token := range []string{"A", "B"} {
+		require.True(t, l.Lost(acquiring(token, "k"), Conn{1, "r"}))
+	}
+	l.Undone(undoing("A", 0), now)
+	l.Undone(undoing("B", 3*time.Second), now)
+	each := func(now clock.Instant) (all []string) {
+		for _, c := range l.SweepEach(now) {
+			all = append(all, swept(c)...)
+		}
+		return all
+	}
+	require.Equal(t, []string{"k A"}, each(now.Add(3*time.Second-1)))
+	require.Equal(t, []string{"k A", "k B"}, each(now.Add(3*time.Second)))
+}
+
+// An acquire that there is no room for may be executed late as well.
+func TestAConnectionIsEndedAlsoIfThereIsNoRoomForItsAcquires(t *testing.T) {
+	var l Late
+	for i := range MaxLate {
+		require.True(t, l.Lost(acquiring(strconv.Itoa(i), "k"), Conn{1, "r"}))
+	}
+	require.False(t, l.Lost(acquiring("beyond", "k"), Conn{2, "r"}))
+	end, left := l.ToEnd("r")
+	require.ElementsMatch(t, []Conn{{1, "r"}, {2, "r"}}, end)
+	require.Empty(t, left)
+}

@@ -132,3 +132,114 @@ func TestWhichUndosHaveNothingToUndo(t *testing.T) {
 	}
 	require.Len(t, n.tokens, MaxParked)
 }
+
+// The oldest are sent first, none is lost or sent twice, and the pause doubles until an undo was executed. The slow model is a list.
+func FuzzParked(f *testing.F) {
+	f.Add([]byte{0, 8, 1, 16, 2, 3, 0, 1, 4})
+	f.Fuzz(func(t *testing.T, events []byte) {
+		type one struct {
+			token string
+			until clock.Instant
+		}
+		var p Parked
+		var model []one
+		pause, now := minProbePause, clock.Instant(time.Hour)
+		expect := func(want []one, got []*command.Command) {
+			t.Helper()
+			var tokens []string
+			for _, o := range want {
+				tokens = append(tokens, o.token)
+			}
+			require.Equal(t, strings.Join(tokens, ""), tokensOf(got))
+		}
+		for i, b := range events[:min(len(events), 100)] {
+			n := int(b / 8)
+			switch b % 8 {
+			case 0, 1, 2: // the third kind has failed before
+				o := one{"/" + strconv.Itoa(i), now.Add(time.Duration(n) * time.Second)}
+				c := parking(o.token, o.until)
+				c.Retries = b % 8 / 2
+				require.Equal(t, len(model) == 0, p.Add(c, false))
+				if len(model) == 0 && c.Retries == 0 {
+					pause = minProbePause
+				}
+				model = append(model, o)
+			case 3, 4:
+				most := min(n%4, len(model))
+				expect(model[:most], p.Take(n%4))
+				model = model[most:]
+			case 5:
+				now = now.Add(time.Duration(n) * time.Second)
+				var late, kept []one
+				for _, o := range model {
+					if now.Before(o.until) {
+						kept = append(kept, o)
+					} else {
+						late = append(late, o)
+					}
+				}
+				expect(late, p.Probed(now))
+				model, pause = kept, min(2*pause, MaxProbePause)
+			case 6:
+				p.Soon()
+				pause = minProbePause
+			case 7:
+				third := func(token string) bool { return len(token)%3 == n%3 }
+				var removed, kept []one
+				for _, o := range model {
+					if third(o.token) {
+						removed = append(removed, o)
+					} else {
+						kept = append(kept, o)
+					}
+				}
+				expect(removed, p.RemoveIf(func(c *command.Command) bool { return third(c.Token()) }))
+				model = kept
+			}
+			require.Equal(t, len(model), p.Len())
+			require.Equal(t, pause, p.Pause())
+		}
+		expect(model, p.Take(len(model)))
+	})
+}
+
+// An undo has nothing to undo if its acquire failed, was neither sent by its text nor redirected, and made no key elsewhere. The slow
+// model asks all that has happened.
+func FuzzNothing(f *testing.F) {
+	f.Add([]byte{0, 8, 1, 2, 9, 3})
+	f.Fuzz(func(t *testing.T, events []byte) {
+		var n Nothing
+		now := clock.Instant(time.Hour)
+		failed := make(map[string]clock.Instant) // until when it is known
+		for _, b := range events[:min(len(events), 100)] {
+			token := "T" + strconv.Itoa(int(b/16))
+			switch c := acquiring(token, "k"); b % 8 {
+			case 0, 1:
+				if c.Redirects = b % 8; c.Redirects == 0 {
+					failed[token] = now.Add(2 * ttl)
+				}
+				n.Failed(c, now)
+			case 2, 3: // an undo of a lock that was repaired, or resumed
+				undo := undoing(token, 0)
+				undo.AcquiredHere = b%8 == 2
+				until, known := failed[token]
+				got := n.Undone(undo)
+				if !known || now.Before(until) { // it may be forgotten before Forget is called, and later
+					require.Equal(t, known && undo.AcquiredHere, got)
+				}
+				delete(failed, token)
+			case 4, 5:
+				now = now.Add(time.Duration(b) * 100 * time.Millisecond)
+			case 6:
+				n.Failed(undoing(token, 0), now) // is no acquire
+			case 7:
+				n.Forget(now)
+				for token, until := range failed {
+					if !now.Before(until) {
+						delete(failed, token)
+					}
+				}
+			}
+		}
+	})
+}

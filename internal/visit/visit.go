@@ -46,6 +46,9 @@ func Dial(ctx context.Context, m node.Master) (*Conn, error) {
 	conn, f, err := m.Dial(ctx)
 	switch {
 	case err == nil:
+		if m.Config.OneSlot {
+			conn.Bound(transport.MapLimits) // it may be asked for the slot map
+		}
 		return &Conn{of: m, raw: conn, facts: f.Facts, keep: context.AfterFunc(life, conn.Abort)}, nil //nolint:contextcheck // it lasts longer than ctx
 	case life.Err() != nil:
 		return nil, server.ErrClosed

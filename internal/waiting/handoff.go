@@ -127,7 +127,7 @@ func (t *Table) Acquired(h *Hold, w *Waiter) {
 	defer t.mu.Unlock()
 	for _, name := range h.Names {
 		s := t.getOrCreateLocked(name)
-		s.holder, s.lasted = h, now.Sub(h.Began)
+		s.holder, s.outage, s.lasted = h, nil, now.Sub(h.Began)
 		if !h.HandedOff {
 			s.took(s.lasted)
 		}

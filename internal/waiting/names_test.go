@@ -320,3 +320,49 @@ func TestATimerOfAnEarlierStateLeavesTheNextAlone(t *testing.T) {
 		table.Ended(h)
 	})
 }
+
+// Several calls of a process for the same names that give up make no attempt each.
+func TestAWaiterForSeveralNamesGoesOnWhereAnotherStopped(t *testing.T) {
+	inSubscribers(t, func(t *testing.T, table *Table, nodes []*subscriber) {
+		held := func(tokens ...string) verdict.Contention {
+			return verdict.Contention{Why: verdict.Held, Stuck: true, FreeIn: -1, Tokens: tokens}
+		}
+		first, next := enter(table, "a", "b"), enter(table, "a", "b")
+		other := enter(table, "b", "a") // in another order: it would take the tokens for others
+		first.failed(held("one", "two"))
+		confirm(nodes, all, all+"a", all+"b")
+		first.fails(held("three", "two"))
+		requireTurn(t, false, first)
+		first.leave()
+		require.True(t, next.atHead())
+		requireTurn(t, false, next, other)
+		require.Equal(t, []string{"b"}, next.awaits)
+		next.leave()
+		requireTurn(t, true, other)
+		other.leave()
+		time.Sleep(2 * Linger)
+	})
+}
+
+// Otherwise a trace would show a call that continues, and does not.
+func TestAWaiterThatLetsOthersGoFirstIsNotSaidToContinue(t *testing.T) {
+	inBubble(t, func(t *testing.T, table *Table) {
+		time.Sleep(time.Millisecond)
+		c := enter(table, "a")
+		c.fails(verdict.Contention{Why: verdict.Split})
+		s := table.names["a"]
+		table.mu.Lock()
+		s.mustYield, s.others, s.releasedAt, s.unbroken = true, true, table.now(), table.now()
+		s.waiters, s.before = 4, 4
+		c.wakeLocked(ByMessage)
+		table.mu.Unlock()
+		synctest.Wait()
+		require.Zero(t, c.goesOn.Load(), "others go first")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NotEmpty(t, c.begun)
+		require.EqualValues(t, 1, c.goesOn.Load())
+		c.leave()
+		time.Sleep(2 * Linger)
+	})
+}

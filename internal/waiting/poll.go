@@ -25,6 +25,7 @@ type poll struct {
 	held       []clock.Instant // by node: until when it cannot grant; 0: not blocked
 	blocked    []clock.Instant // the same for the awaited names alone
 	unanswered []int           // by node: number of names
+	voting     quorum.Nodes    // have answered by a vote
 }
 
 // newPoll makes a poll for a waiter. failed reports which nodes failed in its last attempt.
@@ -74,6 +75,9 @@ func (p *poll) end() step {
 	next := t.now().Add(t.pollPause(false, w.seen.foreign))
 	t.mu.Lock()
 	held := slices.Clone(p.held)
+	if t.isMajority(p.voting) {
+		w.noteOutageLocked(nil)
+	}
 	expiry, free := freeAt(p.blocked)
 	s := w.look.answered(free, expiry, next)
 	if w.poll = nil; w.woken == byAnswer {
@@ -109,6 +113,9 @@ func (p *poll) Answer(c *command.Command, rep command.Reply) {
 	}
 	if p.held[c.Node] = max(p.held[c.Node], until); p.only == nil || p.only == c.Request {
 		p.blocked[c.Node] = max(p.blocked[c.Node], until)
+	}
+	if rep.Outcome == command.Granted || rep.Outcome == command.Refused {
+		p.voting = p.voting.With(int(c.Node))
 	}
 	p.unanswered[c.Node]--
 	if w.poll == p && p.conclusiveLocked() {

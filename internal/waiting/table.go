@@ -68,6 +68,7 @@ type nameState struct {
 	name   string
 	holder *Hold
 	lasted time.Duration // the last acquisition that succeeded
+	outage error         // why the last attempt reached no quorum of nodes; nil if it did
 	queue
 	streak
 
@@ -129,6 +130,7 @@ func (t *Table) removeIfIdleLocked(s *nameState) {
 	if s.holder != nil || !s.empty() {
 		return
 	}
+	s.outage = nil
 	if s.lingersLocked() && !t.closed {
 		if s.linger == nil {
 			s.linger = new(timer.Timer)
@@ -310,6 +312,7 @@ func (e *entry) remove() {
 	}
 	if s.first = e.next; s.first != nil {
 		if !s.first.waiter.inheritLocked(e.waiter) {
+			s.outage = nil // the next one finds out, and may have to wait for another name first
 			s.first.waiter.advanceLocked()
 		}
 	} else if s.joined != 0 { // most have not waited, and need not read the clock

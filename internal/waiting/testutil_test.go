@@ -3,6 +3,7 @@ package waiting
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,7 @@ type contender struct {
 	begun   chan outcome       // of Enter
 	cancel  context.CancelFunc // ends the context of Enter
 	blocked []clock.Instant    // as the last poll found
+	goesOn  atomic.Int32       // how often Woken was called
 }
 
 type outcome struct {
@@ -62,7 +64,7 @@ func (c *contender) NewAttempt() *vote.Round              { return c.attempt }
 func (c *contender) Failed() []bool                       { return make([]bool, 3) }
 func (c *contender) Polled(until []clock.Instant, _ bool) { c.blocked = until }
 func (c *contender) Waits()                               {}
-func (c *contender) Woken(Reason)                         {}
+func (c *contender) Woken(Reason)                         { c.goesOn.Add(1) }
 func (c *contender) Inherits(Contender)                   {}
 
 // enter returns a new contender in the queues of names, which waits or has its turn.

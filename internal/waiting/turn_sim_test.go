@@ -29,6 +29,7 @@ type fleet struct {
 	now      time.Duration
 	events   events
 	holder   *rival
+	last     *rival // the holder before
 	attempts int
 	taken    time.Duration // between the first release and the next hold
 	released time.Duration // the first release
@@ -53,6 +54,13 @@ type rival struct {
 	restUntil time.Duration // until then it hears nothing
 	waits     []time.Duration
 	age       time.Duration // the last of them
+
+	// It is of a version without an order. It tries at each release, and its own say nothing. After a row of holds it
+	// leaves others a pause, which doubles while nobody uses it.
+	other bool
+	row   int           // holds in a row
+	since time.Duration // the first of them
+	empty int           // pauses in a row that nobody used
 }
 
 type event struct {
@@ -172,6 +180,9 @@ func (f *fleet) execute(p *rival, plan int) {
 		return
 	}
 	f.holder, p.waiting = p, false
+	if f.last != p {
+		f.last, p.row, p.since, p.empty = p, 0, f.now, 0
+	}
 	for second := int(f.now / time.Second); len(f.holds) <= second; {
 		f.holds = append(f.holds, 0)
 	}
@@ -204,6 +215,9 @@ func (f *fleet) release(p *rival) {
 		if f.uncounted {
 			r.waiters = 0
 		}
+		if p.other {
+			r = release{}
+		}
 		for _, o := range f.processes {
 			if o.waiting && f.now >= o.restUntil && f.rand.Float64() >= f.lost {
 				f.messages++
@@ -218,8 +232,12 @@ func (f *fleet) release(p *rival) {
 
 func (f *fleet) rejoin(p *rival, r release, contended bool) {
 	p.joined, p.waiting = f.now, true
-	if !contended {
+	switch {
+	case !contended:
 		f.try(p, 0)
+		return
+	case p.other:
+		f.try(p, f.afterRow(p))
 		return
 	}
 	p.turn.hear(clock.Instant(f.now), r)
@@ -227,6 +245,16 @@ func (f *fleet) rejoin(p *rival, r release, contended bool) {
 		return
 	}
 	f.try(p, p.turn.afterOwn(f.draws()))
+}
+
+// afterRow returns how long a process of the version without an order waits after its own release.
+func (f *fleet) afterRow(p *rival) time.Duration {
+	if p.row++; p.row < MaxStreak && f.now-p.since < MaxStreakTime {
+		return 0
+	}
+	pause := (2*p.roundTrip + 10*time.Millisecond) << p.empty
+	p.row, p.since, p.empty = 0, f.now, min(p.empty+1, 5)
+	return pause
 }
 
 // rests has a process rest that is far from its turn, and reports whether it does. Afterwards it looks whether the
@@ -257,6 +285,10 @@ func (f *fleet) hear(p *rival, r release) {
 	p.turn.hear(clock.Instant(f.now), r)
 	p.turn.otherTurns(1)
 	p.heard = true
+	if p.waiting && p.other {
+		f.try(p, 0)
+		return
+	}
 	if !p.waiting || f.rests(p) {
 		return
 	}
@@ -509,6 +541,31 @@ func TestALongHoldIsSoonForgotten(t *testing.T) {
 				require.GreaterOrEqual(t, s.jain, c.least)
 				require.LessOrEqual(t, s.longest, c.longest)
 			}
+		}
+	}
+}
+
+// Clients that try at each release, as a version without the order did, are ahead of those that wait for their turn
+// (docs/dev/waiting-limits.md). The name goes on from hand to hand, and of two processes both have their turns.
+func TestAVersionWithoutTheOrderIsAhead(t *testing.T) {
+	for _, n := range []int{2, 10, 50} {
+		f := newFleet(n)
+		for i, p := range f.processes {
+			p.other = i%2 == 1
+		}
+		f.run(20 * time.Second)
+		s, waiting := f.summary(), 0
+		for _, p := range f.processes {
+			if !p.other {
+				waiting += len(p.waits)
+			}
+		}
+		t.Logf("%d processes: those that wait for their turn had %d of %+v", n, waiting, s)
+		require.GreaterOrEqual(t, s.holds, 3300)
+		require.LessOrEqual(t, s.attempts, float64(n))
+		if n == 2 {
+			require.GreaterOrEqual(t, waiting, s.holds/10)
+			require.LessOrEqual(t, s.longest, 100*time.Millisecond)
 		}
 	}
 }

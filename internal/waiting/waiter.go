@@ -3,6 +3,7 @@ package waiting
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quorumlock/go-redlock/clock"
@@ -38,6 +39,9 @@ type Contender interface {
 // one goroutine. A Waiter must not be copied after Enter, nor reused if it has waited: a release may be about to hand
 // a lock to it, or a node to answer its poll.
 type Waiter struct {
+	// FailFast makes an Outage end the wait. It is set before Enter.
+	FailFast bool
+
 	table     *Table
 	ctx       context.Context // may be the user's, so only the waiter's own goroutine calls it
 	done      <-chan struct{} // of ctx
@@ -77,7 +81,7 @@ const (
 // distinct. After Enter, also if the context panics, the waiter must leave by Leave or Acquired.
 //
 // It returns nil when the contender may make an attempt, or an attempt that was handed off. It
-// returns an error if the context ended or the Locker was closed.
+// returns an error if the context ended or the Locker was closed, or an Outage.
 func (t *Table) Enter(ctx context.Context, w *Waiter, names []string, c Contender) (*vote.Round, error) {
 	w.table, w.ctx, w.done, w.names, w.contender = t, ctx, ctx.Done(), names, c
 	w.pause, w.awaits = t.cfg.Backoff, names
@@ -123,15 +127,15 @@ func (w *Waiter) advanceLocked() {
 }
 
 // inheritLocked goes on where a head that gave up stopped, and reports whether it does so: the next waiter for the same
-// name knows what that one knew. An attempt at once would be out of turn, and those of many that give up would be a herd.
+// names knows what that one knew. An attempt at once would be out of turn, and those of many that give up would be a herd.
 // It does not where an attempt is due anyway, nor if that one gave up in an attempt: it may have been woken by a release.
 func (w *Waiter) inheritLocked(from *Waiter) bool {
-	if w.phase != parked || w.ahead != 1 || len(w.names) != 1 || len(from.names) != 1 ||
+	if w.phase != parked || w.ahead != 1 || !slices.Equal(w.names, from.names) ||
 		from.phase != gaveUp || from.woken != none || from.look.queued || !from.toldLocked() ||
 		w.table.holderLocked(w.names) != nil {
 		return false
 	}
-	w.ahead, w.look, w.seen, w.pause = 0, from.look, from.seen, from.pause
+	w.ahead, w.awaits, w.look, w.seen, w.pause = 0, from.awaits, from.look, from.seen, from.pause
 	if w.look.polling { // the answers are lost
 		w.look.listen(w.table.now())
 	}
@@ -153,6 +157,50 @@ func (w *Waiter) clearSignalsLocked() {
 	w.poll, w.woken = nil, none
 	w.wake.Clear()
 }
+
+// NoteOutage tells those that wait behind why the waiter's attempt reached no quorum of nodes; nil: it reached one. The
+// outage ends the wait of those that have FailFast.
+func (w *Waiter) NoteOutage(why error) {
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	w.noteOutageLocked(why)
+}
+
+func (w *Waiter) noteOutageLocked(why error) {
+	for i := range w.entries {
+		e := &w.entries[i]
+		if e.state.outage = why; why == nil || e.state.holder != nil {
+			e.state.outage = nil // also if the name was acquired meanwhile
+			continue
+		}
+		for e = e.next; e != nil; e = e.next {
+			if e.waiter.FailFast {
+				e.waiter.wake.Set()
+			}
+		}
+	}
+}
+
+// Outage returns why the last attempt for one of the names reached no quorum, or nil.
+func (w *Waiter) Outage() error {
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	return w.outageLocked()
+}
+
+func (w *Waiter) outageLocked() error {
+	for i := range w.entries {
+		if why := w.entries[i].state.outage; why != nil {
+			return why
+		}
+	}
+	return nil
+}
+
+// Outage is the error of a waiter with FailFast whose names had an outage.
+type Outage struct{ Why error }
+
+func (o Outage) Error() string { return o.Why.Error() }
 
 // Wait waits after a failed attempt until another one may succeed: until an announcement, the end
 // of the holder's validity, or a poll, whichever is first. It returns as Enter does.
@@ -186,13 +234,17 @@ func (w *Waiter) await(s step) (*vote.Round, error) {
 
 // mayTry reports whether the waiter makes an attempt now. Otherwise others go first.
 func (w *Waiter) mayTry(woken Reason) bool {
-	if !w.look.queued {
+	w.table.mu.Lock()
+	first := w.look.queued
+	turn := w.turnLocked()
+	w.table.mu.Unlock()
+	if turn {
 		w.reason = woken
+	}
+	if turn && !first {
 		w.contender.Woken(woken)
 	}
-	w.table.mu.Lock()
-	defer w.table.mu.Unlock()
-	return w.turnLocked()
+	return turn
 }
 
 // turnLocked reports whether the waiter makes an attempt now. Otherwise others go first: waiters ahead of it, a lock
@@ -336,7 +388,7 @@ func (w *Waiter) startPark() (d time.Duration, over bool) {
 	w.phase = parked
 	w.asleep, _ = w.nextLocked()
 	switch {
-	case w.woken != none:
+	case w.woken != none, w.FailFast && w.outageLocked() != nil:
 		return 0, false
 	case w.asleep == never:
 		return verdict.NoExpiry, false
@@ -366,6 +418,9 @@ func (w *Waiter) finishPark(over bool, err error) (*vote.Round, step, Reason, er
 	}
 	if woken == byRest {
 		w.listenAgainLocked()
+	}
+	if why := w.outageLocked(); err == nil && w.FailFast && why != nil {
+		err = Outage{why}
 	}
 	if err != nil {
 		w.phase = gaveUp

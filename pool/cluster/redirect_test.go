@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,5 +234,28 @@ func TestAClosedClusterAnswersEverything(t *testing.T) {
 		nodetest.RequireUnsent(t, nodetest.Acquiring("B", nodetest.LongTTL, "foo").On(n).Reply(t))
 		nodetest.RequireUnsent(t, nodetest.Pinging().On(n).Reply(t))
 		require.NoError(t, n.Close())
+	})
+}
+
+// Errors are shown without what has the form of a token, and a label of a host name may have it.
+func TestARedirectIsFollowedToAHostWhoseNameLooksLikeAToken(t *testing.T) {
+	const host = "abcdefghijklmnopqrstuvwxyz.example:7000"
+	var to *fakeredis.Master
+	inCluster(t, func(c *pool.Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == host {
+				address = to.Addr()
+			}
+			return dial(ctx, network, address)
+		}
+	}, func(t *testing.T, cl *fakeredis.Cluster, n *pool.Node) {
+		from := cl.Owner("foo")
+		to = nodetest.Others(cl, "foo")[0]
+		cl.MoveSlot("foo", to)
+		from.Hook(func(_ int64, cmd string, _ []string) (string, bool) { return "MOVED 12182 " + host, cmd == "SET" })
+		require.Equal(t, command.Granted, nodetest.Acquiring("A", nodetest.LongTTL, "foo").Outcome(t, n))
+		_, there := to.Get("foo")
+		require.True(t, there)
 	})
 }

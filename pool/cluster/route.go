@@ -163,8 +163,6 @@ func (cl *clusterNode) redirected(c *command.Command, from string, r redirection
 		cl.slots.asked(r.address, from, cl.parts.Settings.Clock.Now())
 	} else {
 		cl.slots.moved(r.slot, r.address, from)
-		// The other slots may have moved as well, so the whole map is queried soon.
-		cl.queryMap()
 	}
 	// The undo of this token must go where the acquire is, even if the map says otherwise by then.
 	cl.slots.sent(c.Request, r.address)

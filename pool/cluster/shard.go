@@ -104,12 +104,14 @@ const maxRedirects = 8
 // has, or else what is shown in place of the error, or nil. It does not redirect a command that was cancelled meanwhile: its undo
 // is behind it on this connection and must not be overtaken. Only the reader calls it.
 func (sh *shard) redirect(c *command.Command, err error) (taken bool, shown error) {
-	// Without a host in the error, the slot is on the same host at another port.
-	to := parseRedirection(resp.Clean(err).Error(), sh.address)
+	// Without a host in the error, the slot is on the same host at another port. The text is the server's own: a label of
+	// a host name may have the form of a token.
+	to := parseRedirection(err.Error(), sh.address)
+	// After MOVED the other slots may have moved as well. A probe of CLUSTERDOWN shows nothing new.
+	if code := resp.Code(err); code == "MOVED" || code == "CLUSTERDOWN" && c.Retries == 0 {
+		sh.router.queryMap()
+	}
 	if to.address == "" {
-		if resp.Code(err) == "CLUSTERDOWN" && c.Retries == 0 { // a probe shows nothing new
-			sh.router.queryMap()
-		}
 		return false, sh.withoutHost(err)
 	}
 	// Each condition means that the error becomes the command's answer: the limit, a Cluster that

@@ -3,6 +3,7 @@ package sentinel
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -204,13 +205,32 @@ func (r *resolver) Servers(ctx context.Context) (node.Servers, error) {
 	return s, err
 }
 
-func (r *resolver) sentinelAnswers() (all []node.SentinelAnswer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.council.answers {
+// sentinelAnswers waits until each Sentinel has answered or failed, or until ctx ends.
+func (r *resolver) sentinelAnswers(ctx context.Context) (all []node.SentinelAnswer) {
+	for {
+		r.mu.Lock()
+		answers, changed := r.council.answers, r.changed.Next()
+		r.mu.Unlock()
+		if !slices.ContainsFunc(answers, func(a answer) bool { return !a.answered }) {
+			return reported(answers)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return reported(answers)
+		}
+	}
+}
+
+// reported returns answers as the doctor gets them.
+func reported(answers []answer) (all []node.SentinelAnswer) {
+	for _, a := range answers {
 		v := node.SentinelAnswer{Address: a.sentinel, Master: a.master, Others: a.peers}
-		if a.err != nil {
+		switch {
+		case a.err != nil:
 			v.Err = a.err.Error()
+		case !a.answered:
+			v.Err = "it has not answered yet"
 		}
 		all = append(all, v)
 	}
