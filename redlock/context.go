@@ -80,8 +80,9 @@ func (c *leaseContext) GoString() string { return c.String() }
 // context of the acquisition, but not its cancellation, and reports no deadline.
 //
 // A suspended machine runs no timers. Err, Remaining and Check read a clock that counts suspended
-// time. After the machine wakes up, Done is closed within 100 ms, or within 1 s if 100,000 locks
-// end at once. On a busy machine Done may be closed after the end, because timers fire late.
+// time. After the machine wakes up, the end of a lock is noticed within 100 ms. If 100,000 locks end
+// at once, Done is closed within 1 s. It is closed at the end of the validity, and on a busy machine
+// later than the validity allows for, because timers fire late.
 //
 // Context is safe for concurrent use and returns the same context each time.
 func (lk *Lock) Context() context.Context {

@@ -14,7 +14,7 @@ import (
 
 // Promise 2, honest validity: a handle knows how long it is still safe. The validity counts from
 // before the first byte of the attempt, less drift and a margin for late timers, on a clock that
-// counts suspended time. The context ends before the validity does, with a cause.
+// counts suspended time. The context ends with it, with a cause.
 
 // How long a lock is valid.
 
