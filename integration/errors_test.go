@@ -121,7 +121,11 @@ func (s state) check(t *testing.T, nodes []*redistest.Node, redial bool) {
 	answered(t, l)
 	answered(t, one)
 	c := admin(t, nodes[0])
-	defer s.away(t, nodes[0], c)
+	defer func() {
+		s.away(t, nodes[0], c)
+		answered(t, one) // and so were its undos: Close waits for a node that fails for some seconds only
+		answered(t, l)
+	}()
 	s.enter(t, c)
 	if redial {
 		do(t, c, "CLIENT", "KILL", "TYPE", "normal") // all connections but this one

@@ -63,7 +63,7 @@ func (s *settings) checkUnsafe(nodes []string) error {
 func (s *settings) checkKinds(nodes []command.Voter) error {
 	for _, n := range nodes {
 		switch t := n.Kind(); {
-		case t.MaxAge > 0 && !s.guarded:
+		case t.MaxAge > 0 && !s.guarded && !s.onlyReads:
 			return invalid("node %s follows Sentinels and needs WithRestartGuard: a promoted replica may lack the last locks "+
 				"of its master", n.Name())
 		case t.Cluster && s.guarded:

@@ -7,6 +7,7 @@ import (
 
 func init() {
 	door.SettingsOf = settingsOfLocker
+	door.ForReads = option(func(s *settings) { s.onlyReads = true })
 	door.Observe = func(locker any, o vote.Observer) { locker.(*Locker).group.Observer = o }
 }
 

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +106,30 @@ func TestAConfirmationThatNoNodeAnswersIsNoQuorum(t *testing.T) {
 		fl.masters[1].Unfreeze()
 		pass(time.Second)
 		requireUndone(t, fl, l, "")
+	})
+}
+
+// It would count as a fault of that node.
+func TestTheNodesThatAConfirmationDoesNotConcernAreNotReported(t *testing.T) {
+	inBubble(t, 3, func(fl *testbed) {
+		fl.lateAt(2) // it grants too late to be asked
+		var mu sync.Mutex
+		var reported []string
+		l := fl.locker(WithFencing(), WithTrace(&Trace{Vote: func(e VoteEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Op == "confirm" {
+				reported = append(reported, e.Vote.Node)
+			}
+		}}))
+		fl.apart()
+		down(fl.masters[2])
+		k := take(t, l, "a", time.Minute)
+		require.True(t, k.keys.confirmed)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{"n2"}, reported)
 	})
 }
 

@@ -102,8 +102,8 @@ func (d *reporter) vote(r *vote.Round, node int, rep command.Reply, took time.Du
 	if r.Request.Op == command.Acquire && d.votes != nil { // nodes that do not vote also execute other commands
 		d.noteVote(r, node, rep)
 	}
-	if d.hooks.Vote == nil || rep.NotSent && rep.Err == nil {
-		// The node was skipped: no request was sent to it.
+	if d.hooks.Vote == nil || rep.NotSent && (rep.Err == nil || errors.Is(rep.Err, errNoGrant)) {
+		// The node was skipped: no request was for it.
 		return
 	}
 	v := Vote{Node: r.NodeName(node), Outcome: Outcome(rep.Outcome), Err: rep.Err, Took: took}

@@ -111,6 +111,7 @@ type settings struct {
 	maxTTLSet   bool // WithMaxTTL was given
 	fencing     bool
 	guarded     bool
+	onlyReads   bool // see door.ForReads
 	guardTTL    time.Duration
 	repair      bool
 	clock       clock.Clock

@@ -117,3 +117,13 @@ func TestABenchThatFailsUnderWayCountsItAndSaysSo(t *testing.T) {
 	}
 	require.Equal(t, r.Failed, counted)
 }
+
+// Nobody has begun a guard on the nodes inside the process.
+func TestABenchOfEmbeddedNodesKnowsNoGuard(t *testing.T) {
+	t.Parallel()
+	got := invoke(t, []string{"REDLOCK_GUARD=1m"}, "bench", "--embedded", "--count", "10")
+	require.Equal(t, cli.ExitOK, got.status, got.err)
+	got = invoke(t, nil, "bench", "--embedded", "--count", "10", "--guard", "1m")
+	require.Equal(t, cli.ExitUsage, got.status)
+	require.Contains(t, got.err, "--embedded excludes --guard")
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,4 +101,24 @@ func TestStatusForProgramsHasTheDocumentedFields(t *testing.T) {
 	require.Equal(t, false, c["held"])
 	require.Contains(t, c["error"], "not a lock")
 	require.NotContains(t, got.out, "ABCDEF", "who knows the token can release the lock")
+}
+
+// They need the guard for locks, and not to be read.
+func TestStatusReadsNodesBehindSentinels(t *testing.T) {
+	t.Parallel()
+	all := trio(t, 3)
+	var urls []string
+	for _, m := range all {
+		s, err := fakeredis.StartSentinel(m.Name()+"-sentinel", 0)
+		require.NoError(t, err)
+		t.Cleanup(s.Close)
+		s.SetMaster("m", m.Addr())
+		urls = append(urls, "redis+sentinel://"+s.Addr()+"/m")
+	}
+	got := invoke(t, nil, "status", "job", "--nodes", strings.Join(urls, ","))
+	require.Equal(t, cli.ExitOK, got.status, got.err)
+	require.Contains(t, got.out, `job is held by "anna" for `)
+	for _, m := range all {
+		require.Equal(t, []string{"job"}, m.Keys(), "no marker")
+	}
 }

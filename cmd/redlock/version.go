@@ -22,7 +22,7 @@ func versionEntry() *cli.Subcommand {
 of Go. redlock --version does the same.
 
 With --json it prints one object:
-  version   of the module; "(devel)" for a build from a folder
+  version   of the module; "(devel)" if it was built without version control
   revision  of the source; "" if unknown
   time      of that revision
   modified  whether the source differed from that revision

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorumlock/go-redlock/redlock"
@@ -18,8 +19,9 @@ type spans struct {
 	tracer trace.Tracer
 }
 
-// span makes a span, with the votes of an error as its events.
-func (t *spans) span(m redlock.EventInfo, name string, took time.Duration, err error, of ...attribute.KeyValue) {
+// span makes a span, with the votes of an error as its events. Their times count from the begin of one round: if that is not
+// the begin of the span, oneRound is false.
+func (t *spans) span(m redlock.EventInfo, name string, took time.Duration, oneRound bool, err error, of ...attribute.KeyValue) {
 	of = t.of(m.Names, of...)
 	if !t.hideNames {
 		of = append(of, namesKey.StringSlice(m.Names))
@@ -41,7 +43,11 @@ func (t *spans) span(m redlock.EventInfo, name string, took time.Duration, err e
 	switch {
 	case errors.As(err, &decision):
 		for _, v := range decision.Votes {
-			s.AddEvent("redlock.vote", trace.WithTimestamp(m.At.Add(v.Took-took)), trace.WithAttributes(ballot(v)...))
+			at := m.At
+			if oneRound {
+				at = at.Add(v.Took - took)
+			}
+			s.AddEvent("redlock.vote", trace.WithTimestamp(at), trace.WithAttributes(ballot(v)...))
 		}
 	case errors.As(err, &lost): // their times count from an extension, and not from the acquisition
 		for _, v := range lost.Votes {
@@ -53,7 +59,9 @@ func (t *spans) span(m redlock.EventInfo, name string, took time.Duration, err e
 // ballot returns the attributes of a vote.
 func ballot(v redlock.Vote) []attribute.KeyValue {
 	list := append(server(v.Node), outcomeKey.String(v.Outcome.String()))
-	if word, some := code(v.Err); some {
+	word, some := code(v.Err)
+	// A node that has another holder's key has no fault, nor one that was not awaited.
+	if other := word == semconv.ErrorTypeOther.Value.AsString(); some && (v.Outcome == redlock.OutcomeFailed || !other) {
 		list = append(list, errorType(word))
 	}
 	return list
@@ -64,11 +72,11 @@ func (t *spans) attempt(e redlock.RoundEvent) {
 	if e.Err == nil {
 		of = append(of, confirmedKey.Bool(e.Confirmed), validityKey.Float64(e.Validity.Seconds()))
 	}
-	t.span(e.EventInfo, "redlock.attempt", e.Took, e.Err, of...)
+	t.span(e.EventInfo, "redlock.attempt", e.Took, true, e.Err, of...)
 }
 
 func (t *spans) acquired(e redlock.WaitEvent) {
-	t.span(e.EventInfo, "redlock.acquire", e.Waited, e.Err, append(outcomes(e.Err, "acquired"), attemptsKey.Int(e.Attempts))...)
+	t.span(e.EventInfo, "redlock.acquire", e.Waited, e.Attempts == 1, e.Err, append(outcomes(e.Err, "acquired"), attemptsKey.Int(e.Attempts))...)
 }
 
 // ended makes the span of a hold, also of a share.
@@ -79,9 +87,9 @@ func (t *spans) ended(e redlock.HoldEvent) {
 	if end == "lost" || end == "max_hold" {
 		err, of = e.Cause, append(of, errorType(end), loss(e.Cause))
 	}
-	t.span(e.EventInfo, "redlock.hold", e.Held, err, of...)
+	t.span(e.EventInfo, "redlock.hold", e.Held, false, err, of...)
 }
 
 func (t *spans) released(e redlock.RoundEvent) {
-	t.span(e.EventInfo, "redlock.release", e.Took, e.Err, outcomes(e.Err, "released")...)
+	t.span(e.EventInfo, "redlock.release", e.Took, true, e.Err, outcomes(e.Err, "released")...)
 }

@@ -80,6 +80,39 @@ func TestARefusalIsNoErrorAndALossIsOne(t *testing.T) {
 	})
 }
 
+func TestAVoteThatWasRefusedIsNoFault(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		w.HoldElsewhere(name, time.Minute)
+		_, err := l.TryAcquire(t.Context(), name, ttl)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		w.ExpireNow(name)
+		events := w.ended("redlock.attempt")[0].Events()
+		require.Len(t, events, 3)
+		for _, e := range events {
+			require.NotContains(t, e.Attributes, attribute.String("redlock.outcome", "failed"))
+			for _, a := range e.Attributes {
+				require.NotEqual(t, attribute.Key("error.type"), a.Key, a.Value)
+			}
+		}
+	})
+}
+
+// Nothing tells when the last of several attempts began.
+func TestTheVotesOfSeveralAttemptsAreAtTheEnd(t *testing.T) {
+	watch(t, func(t *testing.T, w *watched) {
+		l := w.locker(nil)
+		w.LoseMajority()
+		_, err := l.Acquire(t.Context(), name, ttl, redlock.WithWait(30*time.Second))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		s := w.ended("redlock.acquire")[0]
+		require.NotEmpty(t, s.Events())
+		for _, e := range s.Events() {
+			require.Equal(t, s.EndTime(), e.Time)
+		}
+	})
+}
+
 func TestNamesStayOutOfSpansWhereTheyAreToBeHidden(t *testing.T) {
 	watch(t, func(t *testing.T, w *watched) {
 		l := w.locker([]otelredlock.Option{otelredlock.WithoutNames()})

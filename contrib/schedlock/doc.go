@@ -16,6 +16,6 @@
 //   - A job never starts without its lock. A tick without a quorum of nodes is skipped, and reported.
 //   - A job that panics releases its lock, and the panic continues.
 //
-// A tick runs at most once while no process is late by more than MinHold. A tick whose process
+// A tick runs at most once while no process is late by more than MinHold less Wait. A tick whose process
 // crashes is not repeated.
 package schedlock

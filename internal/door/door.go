@@ -27,6 +27,10 @@ type Settings struct {
 	Clock     clock.Clock
 }
 
+// ForReads is a redlock.Option of a Locker that acquires nothing: it also takes nodes that need the restart guard, and
+// begins none. Package redlock sets it.
+var ForReads any
+
 // Observe sets the observer of a *redlock.Locker that was not used yet. It is for tests. Package redlock sets it.
 var Observe func(locker any, o vote.Observer)
 

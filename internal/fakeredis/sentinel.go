@@ -20,8 +20,19 @@ type Sentinel struct {
 
 // NewSentinel creates a Sentinel without a listener, as New creates a master. The Sentinel knows no
 // master, and the given number of other Sentinels.
-func NewSentinel(name string, others int) *Sentinel {
-	s := &Sentinel{Master: New(name), masters: map[string]string{}, others: others}
+func NewSentinel(name string, others int) *Sentinel { return newSentinel(New(name), others) }
+
+// StartSentinel is NewSentinel with a listener, as Start makes a master.
+func StartSentinel(name string, others int) (*Sentinel, error) {
+	m, err := Start(name)
+	if err != nil {
+		return nil, err
+	}
+	return newSentinel(m, others), nil
+}
+
+func newSentinel(m *Master, others int) *Sentinel {
+	s := &Sentinel{Master: m, masters: map[string]string{}, others: others}
 	s.SetInfo("redis_mode", "sentinel")
 	s.Hook(s.reply)
 	return s

@@ -66,7 +66,7 @@ func (n *Node) reportGuarded(g *guard.Settings, e *examine.Diagnosis) {
 			"%v, and delete the node's %s",
 			strings.Join(different, "; "), m.MaxTTL, guard.Key)
 	case n.Guard == examine.StateOutdated:
-		n.add(Warning, codeGuard, "was restarted or promoted since it was marked and may have forgotten locks: the next acquisition "+
+		n.add(Warning, codeGuard, "was restarted or promoted since it was marked, or its clock was set back, and may have forgotten locks: the next acquisition "+
 			"quarantines the node for %v", g.Quarantine(n.Node))
 	case n.Guard == examine.StateQuarantined && n.Quarantine > 0:
 		n.add(Warning, codeGuard, "is quarantined for %v more because it is new, or was restarted, emptied or promoted: it votes when "+

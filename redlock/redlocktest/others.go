@@ -14,7 +14,7 @@ const OtherOwner = "another"
 // HoldElsewhere holds a lock as another process would, for d or until release is called. d is in
 // whole milliseconds, from 10 ms to 365 days. Waiters receive the announcement of the release.
 // release may be called more than once. HoldElsewhere ends the test if the name is held or no
-// quorum is up.
+// quorum is up, and under the restart guard, which the other owner has not.
 func (q *Quorum) HoldElsewhere(name string, d time.Duration) (release func()) {
 	q.t.Helper()
 	k, err := q.other(d).TryAcquire(context.Background(), name, d)

@@ -127,6 +127,11 @@ func (b *bench) prepare(c *cli.Invocation, inside bool) (nodes cli.NodeList, end
 	if b.guard, err = c.MaxTTL(); err != nil {
 		return nodes, nil, err
 	}
+	if inside { // nodes that nobody has begun the guard on
+		if b.guard = 0; c.Command.Flag("guard").Changed {
+			return nodes, nil, errors.New("--embedded excludes --guard: its nodes are not guarded")
+		}
+	}
 	nodes, end, err = stage.Nodes(c, inside)
 	if errors.Is(err, cli.ErrNoNodes) {
 		err = errors.New("no nodes given by --nodes or REDLOCK_NODES; --embedded measures nodes inside this process")

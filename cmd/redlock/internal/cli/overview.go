@@ -34,6 +34,6 @@ its COMMAND's.
               nodes), no_quorum, paused (redlock did not run) or max_hold
   overlap_ms  with a reason: the longest time in which another client may have held NAME
 
-Flags may precede and follow other words. Colours appear only on a terminal, and not if
+Flags may precede and follow other words; -w follows its subcommand. Colours appear only on a terminal, and not if
 NO_COLOR is set.
 `

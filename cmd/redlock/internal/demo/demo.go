@@ -158,9 +158,13 @@ func (s *show) all(ctx context.Context) int {
 	began := s.clock.Now()
 	s.result.Acts = []actResult{}
 	s.open()
+	var sig cli.SignalError
 	if err := s.healthy(ctx); err != nil {
 		s.wrong(err) // every act would wait for nodes that are down
 		s.Line("")
+		if errors.As(context.Cause(ctx), &sig) {
+			return cli.ExitSignal + int(sig.Signal)
+		}
 		return cli.ExitFailed
 	}
 	failed := s.playAll(ctx)
@@ -171,7 +175,6 @@ func (s *show) all(ctx context.Context) int {
 	}
 	took := s.clock.Now().Sub(began)
 	s.result.TookMS = took.Milliseconds()
-	var sig cli.SignalError
 	switch cause := context.Cause(ctx); {
 	case errors.As(cause, &sig):
 		return cli.ExitSignal + int(sig.Signal)

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ func (d *doctorCommand) begin(ctx context.Context, c *cli.Invocation, locker *re
 		defer cli.CloseSoon(client)
 		if report, err = whenAllVote(ctx, locker, client, maxTTL); err != nil {
 			c.Fail(err, "the guard is not in force on all nodes yet: %v; run the same command again to continue", err)
+			if errors.Is(err, redlock.ErrQuarantined) {
+				return cli.ExitUnavailable
+			}
 			return cli.Refusal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/cli"
 	"github.com/quorumlock/go-redlock/cmd/redlock/internal/watch"
+	"github.com/quorumlock/go-redlock/internal/door"
 	"github.com/quorumlock/go-redlock/internal/quorum"
 	"github.com/quorumlock/go-redlock/redlock"
 )
@@ -76,7 +77,7 @@ func statusFlags(f *pflag.FlagSet) cli.RunFunc {
 		if err != nil {
 			return c.Misused("%v", err)
 		}
-		locker, err := c.Open(nodes, 0, cli.ColdTimeout)
+		locker, err := c.Open(nodes, 0, cli.ColdTimeout, door.ForReads.(redlock.Option)) //nolint:forcetypeassert // package redlock sets it
 		if err != nil {
 			return c.Misused("%v", err)
 		}
