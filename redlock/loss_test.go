@@ -368,7 +368,6 @@ func TestTheQueryForTheNextHolderDelaysNothing(t *testing.T) {
 
 // Close cuts the query short, so that no line is lost and nothing is left.
 func TestCloseDoesNotWaitForTheQueryForTheNextHolder(t *testing.T) {
-	late.LeaveOut(t, "it counts the time")
 	log := &logged{}
 	inBubble(t, 3, func(fl *testbed) {
 		l := fl.locker(WithLogger(log.logger()))

@@ -7,14 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorumlock/go-redlock/internal/fakeredis"
-	"github.com/quorumlock/go-redlock/internal/late"
 	"github.com/quorumlock/go-redlock/internal/waiting"
 )
 
 // A waiter hears of a release, another client is faster, and the waiter does not ask who. That one may crash, or
 // never announce its release.
 func TestAHolderThatWasNotAskedForIsPolledSoon(t *testing.T) {
-	late.LeaveOut(t, "it measures times")
 	const soon = waiting.MaxForeignPause + 50*time.Millisecond
 	for name, c := range map[string]struct {
 		token       string
@@ -55,7 +53,6 @@ func TestAHolderThatWasNotAskedForIsPolledSoon(t *testing.T) {
 
 // It learns soon who was faster: a person may be waiting in front of a terminal.
 func TestAWaiterLearnsWhoWasFaster(t *testing.T) {
-	late.LeaveOut(t, "it measures times")
 	inBubble(t, 3, func(fl *testbed) {
 		var j journal
 		a, b := fl.process().locker(WithOwner("she")), fl.process().locker(WithTrace(j.trace()))

@@ -73,7 +73,6 @@ func TestABurstIsServedWithoutAStandstill(t *testing.T) {
 
 // Each of 20 processes wants the name six times a second, and holds it for 5 ms. Few wait at a time, and not for long.
 func TestWhoHasHadItsTurnIsNotWaitedFor(t *testing.T) {
-	late.LeaveOut(t, "it measures how long processes wait")
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
 		const n, hold = 20, 5 * time.Millisecond
@@ -111,7 +110,6 @@ func TestWhoHasHadItsTurnIsNotWaitedFor(t *testing.T) {
 
 // Two processes take turns. Ten others want the name once a second, and give up soon.
 func TestWhoHasGivenUpIsNotWaitedFor(t *testing.T) {
-	late.LeaveOut(t, "it counts turns")
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
@@ -213,7 +211,6 @@ func TestTheExpiryOfReleasedKeysIsNoReasonToTry(t *testing.T) {
 
 // A release says how long its holder had waited, and so a process knows its own. Another one may have waited exactly as long.
 func TestAReleaseIsHeardAlsoIfItsHolderHadWaitedAsLong(t *testing.T) {
-	late.LeaveOut(t, "it measures the time from one holder to the next")
 	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
 		a, b := fl.process().locker(), fl.process().locker()

@@ -224,7 +224,6 @@ func TestProcessesThatAreEquallyFarTakeTurns(t *testing.T) {
 // Of the waiters of one process the next one goes on where the first one stopped. If each that comes to the head of the
 // queue tried at once, a process whose calls have deadlines would take the turns of others.
 func TestAProcessWhoseCallsGiveUpTakesNoTurnsOfOthers(t *testing.T) {
-	late.LeaveOut(t, "it counts the turns of processes")
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
 		fl.each(func(m *fakeredis.Master) { m.SetDelay(200 * time.Microsecond) })
@@ -347,7 +346,6 @@ func TestWhoListensAndDoesNotComeTakesNoTurnsFromOthers(t *testing.T) {
 // Otherwise each release would leave it its time: five processes made 376 of these 925 holds, and one 976 of 4167 that take a
 // millisecond.
 func TestWhoWaitsForAnotherNameIsLeftNoTime(t *testing.T) {
-	late.LeaveOut(t, "it counts holds")
 	t.Parallel()
 	for _, c := range []struct {
 		processes int
@@ -471,7 +469,6 @@ func TestProcessesThatAreNearDoNotTakeTurnsAmongThemselves(t *testing.T) {
 // docs/dev/hazards.md H80: 32 contenders run in four processes, 5 ms away from the nodes. A free
 // lock must have a new holder within a few round trips.
 func TestSplitVotesEndWithinAFewRoundTrips(t *testing.T) {
-	late.LeaveOut(t, "it measures the time from one holder to the next")
 	t.Parallel()
 	inBubble(t, 3, func(fl *testbed) {
 		var lockers []*Locker
