@@ -164,7 +164,7 @@ func (a *acquisition) acquireQueued(ctx context.Context) (lk *Lock, err error) {
 			break
 		}
 		a.last = lost
-		a.waiter.NoteOutage(outageIn(lost))
+		a.l.waiting.NoteOutage(&a.waiter, outageIn(lost))
 		if a.permanent(lost) {
 			return nil, lost
 		}
@@ -240,7 +240,7 @@ var errQueued error = &queuedError{}
 func (a *acquisition) queuedBehind() error {
 	lk := a.holderHere()
 	if lk == nil {
-		return cmp.Or(withNames(a.names, a.waiter.Outage()), errQueued)
+		return cmp.Or(withNames(a.names, a.l.waiting.Outage(&a.waiter)), errQueued)
 	}
 	return &queuedError{
 		held:  &HeldError{Owner: command.Owner(lk.args.Token()), ID: lk.ID(), Remaining: max(0, lk.Remaining()), here: true},

@@ -89,13 +89,20 @@ func requireUndone(t *testing.T, fl *testbed, l *Locker, other string) {
 	require.Zero(t, booked(l))
 }
 
+// confirmsInVain returns a Locker that has to confirm a fence by a node that freezes then. The third one is down.
+func confirmsInVain(fl *testbed) *Locker {
+	fl.t.Helper()
+	fl.lateAt(2)
+	l := fl.locker(WithFencing())
+	fl.apart()
+	down(fl.masters[2])
+	onConfirm(fl.masters[1], func(int64) { fl.masters[1].Freeze() })
+	return l
+}
+
 func TestAConfirmationThatNoNodeAnswersIsNoQuorum(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.lateAt(2) // it is down
-		l := fl.locker(WithFencing())
-		fl.apart()
-		down(fl.masters[2])
-		onConfirm(fl.masters[1], func(int64) { fl.masters[1].Freeze() })
+		l := confirmsInVain(fl)
 		var err error
 		took := elapsed(func() { _, err = l.TryAcquire(bg, "a", time.Minute) })
 		require.ErrorIs(t, err, ErrNoQuorum)
@@ -135,11 +142,7 @@ func TestTheNodesThatAConfirmationDoesNotConcernAreNotReported(t *testing.T) {
 
 func TestAConfirmationThatCloseEndsIsNoOutage(t *testing.T) {
 	inBubble(t, 3, func(fl *testbed) {
-		fl.lateAt(2) // it is down
-		l := fl.locker(WithFencing())
-		fl.apart()
-		down(fl.masters[2])
-		onConfirm(fl.masters[1], func(int64) { fl.masters[1].Freeze() })
+		l := confirmsInVain(fl)
 		acquired := make(chan error, 1)
 		go func() { acquired <- second(l.TryAcquire(bg, "a", time.Minute)) }()
 		synctest.Wait()

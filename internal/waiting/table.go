@@ -236,6 +236,27 @@ func (t *Table) isMajority(nodes quorum.Nodes) bool { return nodes.Len() >= t.ma
 
 func (t *Table) now() clock.Instant { return t.cfg.Clock.Now() }
 
+// NoteOutage tells those that wait behind a waiter why its attempt reached no quorum of nodes; nil: it reached one. The
+// outage ends the wait of those that have FailFast.
+func (t *Table) NoteOutage(w *Waiter, why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w.noteOutageLocked(why)
+}
+
+// Outage returns why the last attempt for one of a waiter's names reached no quorum, or nil.
+func (t *Table) Outage(w *Waiter) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return w.outageLocked()
+}
+
+// Outage is the error of a waiter with FailFast whose names had an outage.
+type Outage struct{ Why error }
+
+// Error returns the text of the attempt's error.
+func (o Outage) Error() string { return o.Why.Error() }
+
 // queue is the queue of one name. Table.mu guards it.
 type queue struct {
 	first, last *entry
@@ -285,6 +306,32 @@ func (p *place) enterLocked(w *Waiter) {
 		}
 		s.last = e
 	}
+}
+
+// noteOutageLocked is Table.NoteOutage.
+func (p *place) noteOutageLocked(why error) {
+	for i := range p.entries {
+		e := &p.entries[i]
+		if e.state.outage = why; why == nil || e.state.holder != nil {
+			e.state.outage = nil // also if the name was acquired meanwhile
+			continue
+		}
+		for e = e.next; e != nil; e = e.next {
+			if e.waiter.FailFast {
+				e.waiter.wake.Set()
+			}
+		}
+	}
+}
+
+// outageLocked is Table.Outage.
+func (p *place) outageLocked() error {
+	for i := range p.entries {
+		if why := p.entries[i].state.outage; why != nil {
+			return why
+		}
+	}
+	return nil
 }
 
 // atHead reports whether the waiter is at the head of all its queues. It then stays there until it

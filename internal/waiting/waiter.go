@@ -158,50 +158,6 @@ func (w *Waiter) clearSignalsLocked() {
 	w.wake.Clear()
 }
 
-// NoteOutage tells those that wait behind why the waiter's attempt reached no quorum of nodes; nil: it reached one. The
-// outage ends the wait of those that have FailFast.
-func (w *Waiter) NoteOutage(why error) {
-	w.table.mu.Lock()
-	defer w.table.mu.Unlock()
-	w.noteOutageLocked(why)
-}
-
-func (w *Waiter) noteOutageLocked(why error) {
-	for i := range w.entries {
-		e := &w.entries[i]
-		if e.state.outage = why; why == nil || e.state.holder != nil {
-			e.state.outage = nil // also if the name was acquired meanwhile
-			continue
-		}
-		for e = e.next; e != nil; e = e.next {
-			if e.waiter.FailFast {
-				e.waiter.wake.Set()
-			}
-		}
-	}
-}
-
-// Outage returns why the last attempt for one of the names reached no quorum, or nil.
-func (w *Waiter) Outage() error {
-	w.table.mu.Lock()
-	defer w.table.mu.Unlock()
-	return w.outageLocked()
-}
-
-func (w *Waiter) outageLocked() error {
-	for i := range w.entries {
-		if why := w.entries[i].state.outage; why != nil {
-			return why
-		}
-	}
-	return nil
-}
-
-// Outage is the error of a waiter with FailFast whose names had an outage.
-type Outage struct{ Why error }
-
-func (o Outage) Error() string { return o.Why.Error() }
-
 // Wait waits after a failed attempt until another one may succeed: until an announcement, the end
 // of the holder's validity, or a poll, whichever is first. It returns as Enter does.
 func (w *Waiter) Wait(seen verdict.Contention) (*vote.Round, error) {
